@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// All public headers, in the order data passes through them.
+#pragma once
+
+#include "mskpp/error.h"
+#include "mskpp/types.h"
+#include "mskpp/chip.h"
+#include "mskpp/cost.h"
+#include "mskpp/instruction.h"
+#include "mskpp/tensor.h"
+#include "mskpp/program.h"
+#include "mskpp/schedule.h"
+#include "mskpp/metrics.h"
+#include "mskpp/trace.h"

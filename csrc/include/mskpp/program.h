@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program: the instructions of one model in the order issued, as plain numbers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "mskpp/chip.h"
+#include "mskpp/chunked_vector.h"
+#include "mskpp/cost.h"
+#include "mskpp/instruction.h"
+#include "mskpp/tensor.h"
+#include "mskpp/types.h"
+
+namespace mskpp {
+
+inline constexpr std::uint32_t none = 0xffffffffu;
+inline constexpr std::int64_t no_mark = -1;
+
+enum class Kind : std::uint8_t { move, computation, set_flag, wait_flag, barrier };
+
+// One instruction. 32 bytes, so that ten million fit in memory.
+struct Record {
+    std::int64_t cycles;
+    std::int64_t work;               // bytes of a move, operations of a computation
+    std::uint32_t first_dependency;  // its dependencies end where the next instruction's begin
+    std::uint32_t line;              // id in the source table, 0 when not known
+    std::uint16_t pipe;
+    std::uint16_t name;
+    Kind kind;
+    Origin origin;
+    bool late;     // has late dependencies
+    bool starved;  // waits for something that nothing writes
+};
+
+// "Waits for the end of `producer`", because of a tensor or (tensor == none) because of a flag or barrier.
+struct Dependency {
+    std::uint32_t producer;
+    std::uint32_t tensor;
+};
+
+// A dependency on an instruction issued after its reader.
+struct LateDependency {
+    std::uint32_t reader;
+    std::uint32_t producer;
+    std::uint32_t tensor;
+};
+
+// What messages say of a tensor, and (for the recording only) who wrote it.
+struct TensorRecord {
+    std::uint32_t line;
+    std::uint32_t shape;
+    Memory memory;
+    DType dtype;
+    Format format;
+    bool ready;
+    std::uint32_t writer_or_log;
+};
+
+struct PipeInfo {
+    std::uint16_t core;
+    Pipe pipe;
+    std::uint32_t last = none;     // instruction issued last
+    std::uint32_t barrier = none;  // barrier its next instruction has already waited for
+    std::string name;              // "aic0-PIPE-MTE1", or "PIPE-MTE1" outside any core
+};
+
+// The lines of user code, by id. Id 0 is "not known".
+class SourceTable {
+public:
+    SourceTable() : places_(1) {}
+    std::uint32_t add(std::string file, int line);
+    std::string text(std::uint32_t id) const;  // "kernel.py:18", "" for id 0
+
+private:
+    std::vector<std::string> places_;
+    std::unordered_map<std::string, std::uint32_t> ids_;
+};
+
+// Where an instruction is issued from.
+struct Place {
+    std::uint16_t core = 0;      // 0: outside any core
+    std::uint32_t scope = none;  // vector scope
+    std::uint32_t line = 0;
+};
+
+struct LoadOptions {
+    std::int64_t repeat = 1;                // >= 1
+    std::int64_t set_value = no_mark;       // marks the version written
+    std::int64_t expect_value = no_mark;    // waits for the version so marked
+};
+
+// A checked move. `legal` is false where the chip has no such path (only with allow_any_path).
+struct Move {
+    Memory source, target;
+    std::int64_t bytes;
+    bool transform;
+    const Path* path;
+};
+
+// Checks `target.load(source)` and gives the target what it lacks of dtype, shape and format. Error (value, type) before
+// anything is changed.
+Move prepare_move(const Chip& chip, Tensor& target, const Tensor& source, const LoadOptions& options, bool allow_any_path);
+
+// The operands of one call, in the order of the instruction's arguments; null for numbers and attributes.
+struct Call {
+    std::array<Tensor*, 8> operands{};
+    Attributes attributes;
+};
+
+// A checked computation.
+struct Computation {
+    const Instruction* instruction;
+    Tensor* output;          // one of the operands, or the new tensor
+    Tensor created;
+    DType key_dtype;         // of x: the unit of the rate
+    std::string dtypes;      // key into the rate tables: "FP16 FP16 FP16"
+    std::uint64_t key;       // the same as a number
+    std::int64_t work;       // operations reported
+    std::int64_t m, k, n;    // of mmad
+    std::int64_t registers;  // 256-byte registers of x
+};
+
+// Checks the operands, infers the output's type and sets it. Error (value, type) before anything is changed.
+void prepare_computation(const Chip& chip, const Instruction& instruction, Call& call, Computation& out);
+
+// An instruction of the user's own, checked by its author.
+struct OwnInstruction {
+    std::string_view name;
+    Pipe pipe;
+    Kind kind;
+    std::vector<Tensor*> reads, writes;
+    std::int64_t work = 0;
+    std::int64_t cycles = 0;
+};
+
+class Dependencies;
+
+class Program {
+public:
+    Program(std::shared_ptr<const Costs> costs, std::shared_ptr<SourceTable> sources);
+    ~Program();
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    // --- recording; every function throws before it changes anything ---
+
+    // A move, as prepare_move() and add_move() together.
+    void load(Tensor& target, const Tensor& source, const LoadOptions& options = {}, const Place& place = {});
+    // A computation; returns its output.
+    Tensor issue(const Instruction& instruction, Call call, const Place& place = {});
+
+    Cost cost(const Move& move, const LoadOptions& options);
+    Cost cost(const Computation& computation);
+    void add_move(const Move& move, Tensor& target, const Tensor& source, const LoadOptions& options, Cost cost,
+                  const Place& place, const Pipe* pipe = nullptr);
+    void add_computation(const Computation& computation, const Call& call, Cost cost, const Place& place);
+    void add_own(const OwnInstruction& own, const Place& place);
+
+    // "PIPE-MTE2" on the current core, or "aic0_PIPE-MTE2". Ids are 0 to 65535.
+    void set_flag(std::string_view source, std::string_view target, std::int64_t id, const Place& place);
+    void wait_flag(std::string_view source, std::string_view target, std::int64_t id, const Place& place);
+    void barrier(std::string_view pipe, const Place& place);
+
+    void set_ready(const Tensor& tensor, bool ready);
+    bool has_value(const Tensor& view);
+
+    // Number of the core with that name (1 to 128 letters and digits), given at its first use.
+    std::uint16_t core(std::string_view name);
+    // A vector scope on the core: register loads and executes take their slots in turn, from the first.
+    std::uint32_t open_scope(std::string name, std::uint16_t core);
+    void set_cache_hit_ratio(double ratio);  // 0..1, for what is issued from now on
+
+    // Ends the recording. Error (flag) listing the sets and waits that do not pair up.
+    void finish();
+
+    // --- reading ---
+
+    struct Scope {
+        std::string name;
+        std::uint16_t core;
+        std::uint32_t first, last;  // instructions on register pipes; first == none: no such instruction
+        std::uint8_t loads, executes;
+    };
+
+    const Chip& chip() const { return costs_->chip(); }
+    std::size_t size() const { return records_.size(); }
+    const Record& record(std::size_t i) const { return records_[i]; }
+    const std::vector<PipeInfo>& pipes() const { return pipes_; }
+    const std::vector<std::string>& cores() const { return core_names_; }
+    const std::vector<Scope>& scopes() const { return scopes_; }
+    const std::string& name(const Record& record) const { return names_[record.name]; }
+    const std::vector<std::string>& names() const { return names_; }
+    const TensorRecord& tensor(std::uint32_t number) const;
+    std::string tensor_text(std::uint32_t number) const;  // "L1 tensor [64,64] FP16 (kernel.py:22)"
+    std::string source_text(std::uint32_t line) const { return sources_->text(line); }
+
+    // The dependencies of an instruction: `visit(Dependency)` for each, the late ones after the rest.
+    template <typename Visit>
+    void each_dependency(std::size_t i, Visit visit) const {
+        const std::size_t end = i + 1 < size() ? records_[i + 1].first_dependency : dependency_count();
+        for (std::size_t d = records_[i].first_dependency; d < end; ++d) visit(dependency(d));
+        if (records_[i].late)
+            for (std::size_t d = first_late(static_cast<std::uint32_t>(i)); d < late_.size() && late_[d].reader == i; ++d)
+                visit(Dependency{late_[d].producer, late_[d].tensor});
+    }
+    std::size_t dependency_count() const { return dependencies_.size(); }
+    const Dependency& dependency(std::size_t d) const { return dependencies_[d]; }
+    std::size_t first_late(std::uint32_t reader) const;
+    // Instructions that wait for a tensor that nothing writes, in program order (.producer is the reader).
+    const std::vector<Dependency>& starved() const { return starved_; }
+
+private:
+    struct Flag {
+        std::vector<std::uint32_t> sets, waits;  // of one (source, target, id), in program order
+        std::size_t matched = 0;                 // pairs so far
+    };
+    struct FlagEnd {
+        std::uint16_t core;
+        Pipe pipe;
+    };
+    struct FlagKey {
+        std::uint16_t source, target;
+        std::uint32_t id;  // bit 16: the target is PIPE-VEC
+        bool operator==(const FlagKey& other) const {
+            return source == other.source && target == other.target && id == other.id;
+        }
+    };
+    struct FlagHash {
+        std::size_t operator()(const FlagKey& key) const {
+            return ((std::size_t{key.source} << 16 | key.target) << 20 ^ key.id) * 0x9e3779b97f4a7c15u;
+        }
+    };
+    // The cost found last, per path and per instruction: tiles repeat.
+    struct MoveMemo {
+        std::int64_t bytes = 0, repeat = 0;
+        double hit_ratio = 0;
+        Cost cost;
+    };
+    struct ComputationMemo {
+        std::uint64_t key = 0;
+        std::int64_t m = 0, k = 0, n = 0, work = 0;
+        const RateTable* table = nullptr;
+        Cost cost;
+    };
+
+    std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work, std::uint32_t line);
+    std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place);
+    std::uint16_t pipe_id(const FlagEnd& end);
+    std::uint16_t name_id(const std::string& name);
+    Pipe slot(Pipe pipe, const Place& place, std::string_view who);
+    FlagEnd parse_end(std::string_view text, const Place& place, const char* who);
+    std::pair<const FlagKey, Flag>& flag(std::string_view source, std::string_view target, std::int64_t id,
+                                         const Place& place, const char* who);
+    std::string flag_text(const FlagKey& key) const;
+
+    std::shared_ptr<const Costs> costs_;
+    std::shared_ptr<SourceTable> sources_;
+    double hit_ratio_ = 0;
+    bool finished_ = false;
+    ChunkedVector<Record> records_;
+    ChunkedVector<Dependency> dependencies_;
+    std::vector<LateDependency> late_;
+    std::vector<Dependency> starved_;
+    std::unique_ptr<Dependencies> data_;
+    std::vector<Dependency> found_;  // of the instruction being issued
+    std::vector<std::string> core_names_;
+    std::vector<std::uint32_t> core_barrier_;
+    std::vector<std::array<std::uint16_t, queue_count>> core_pipes_;
+    std::vector<PipeInfo> pipes_;
+    std::vector<std::string> names_;
+    std::unordered_map<std::string, std::uint16_t> name_ids_;
+    std::vector<Scope> scopes_;
+    std::unordered_map<FlagKey, Flag, FlagHash> flags_;
+    std::array<MoveMemo, memory_count * memory_count * 2> move_memo_{};
+    std::array<std::uint16_t, memory_count * memory_count> move_names_;
+    std::unordered_map<const Instruction*, std::pair<std::uint16_t, ComputationMemo>> instruction_memo_;
+};
+
+}  // namespace mskpp

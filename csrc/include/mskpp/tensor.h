@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors: a storage (memory, dtype, format, shape, ready at the start or not) or a view of one. They hold no data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mskpp/instruction.h"
+#include "mskpp/types.h"
+
+namespace mskpp {
+
+class Program;
+
+// One position of a subscript, with numpy's meaning: an integer drops its axis, a slice keeps it, an ellipsis stands for
+// as many whole axes as are left.
+struct Index {
+    enum class Kind : std::uint8_t { integer, slice, ellipsis };
+    Kind kind = Kind::slice;
+    std::optional<std::int64_t> start, stop, step;  // an integer is in `start`
+
+    static Index at(std::int64_t i) { return {Kind::integer, i, {}, {}}; }
+    static Index range(std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
+                       std::optional<std::int64_t> step = {}) {
+        return {Kind::slice, start, stop, step};
+    }
+};
+
+// A box of a storage: one half-open interval per axis.
+struct Box {
+    int rank = 0;
+    std::array<std::int32_t, Shape::max_rank> begin{}, end{};
+};
+
+// What tensors share: copies of a Tensor and slices of it are handles to one Storage.
+// REQUIRES: used from one thread at a time, together with the programs that use it.
+struct Storage {
+    Memory memory;
+    bool ready_at_start;
+    bool has_shape = false;
+    std::uint32_t generation = 0;  // counts changes of the shape; a slice from before one is stale
+    std::uint32_t line = 0;        // where it was made: an id of the program's source table, 0 when not known
+    TensorType type;
+
+    // Its number in the program that used it last, and in others that are still there.
+    struct Enrolment {
+        const void* program = nullptr;   // identity; the weak pointer keeps its address from being used again
+        std::weak_ptr<const char> alive;
+        std::uint32_t number = 0;
+    };
+    Enrolment latest;
+    std::vector<Enrolment> others;
+};
+
+class Tensor {
+public:
+    Tensor() = default;
+    // GM tensors and tensors with `ready` hold a value from the start; the rest are empty until written. What is not
+    // given (dtype unset, no shape, format unset) is taken from what is first loaded.
+    explicit Tensor(Memory memory, DType dtype = DType::unset, std::optional<Shape> shape = {},
+                    Format format = Format::unset, bool ready = false);
+
+    Memory memory() const { return storage_->memory; }
+    DType dtype() const { return storage_->type.dtype; }
+    Format format() const { return storage_->type.format; }
+    bool has_shape() const { return storage_->has_shape; }
+    bool is_view() const { return view_ != nullptr; }
+    Shape shape() const;              // of the view; [1] where every axis was dropped; Error (state) for a stale slice
+    std::int64_t elements() const;
+    std::int64_t bytes() const { return size_bytes(dtype(), elements()); }
+    TensorType type() const { return {dtype(), format(), shape()}; }
+    std::string text() const;         // "L1 tensor [64,64] FP16"
+
+    // The view that the subscript selects. Error (index) outside the axes, (value) when it selects nothing or the tensor
+    // has no shape yet. A step keeps every step-th element; as a region the view counts as the box around them.
+    Tensor slice(const std::vector<Index>& indices) const;
+    Box region() const;
+
+    // Gives the tensor the type of what is written into it. A slice keeps its storage's type: Error (type, value) when
+    // the dtype or the number of elements differs. `who` starts the message.
+    void set_type(const TensorType& type, const std::string& who);
+
+    const std::shared_ptr<Storage>& storage() const { return storage_; }
+
+private:
+    struct Axis {
+        std::int32_t start, step, count;
+        bool visible;
+    };
+    struct View {
+        int rank;
+        std::uint32_t generation;
+        std::array<Axis, Shape::max_rank> axis;
+    };
+    void require_current() const;
+    View whole() const;
+    static void apply(Axis& axis, const Index& index, int position);
+
+    std::shared_ptr<Storage> storage_;
+    std::shared_ptr<const View> view_;  // null: the whole storage
+};
+
+}  // namespace mskpp

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checking of one instruction before it is recorded: nothing is changed until everything is known to be right.
+#include <algorithm>
+
+#include "base/text.h"
+#include "mskpp/error.h"
+#include "mskpp/program.h"
+
+namespace mskpp {
+
+using base::concat;
+
+namespace {
+
+constexpr std::int64_t register_bytes = 256;
+
+bool converts(Memory source, Memory target, Format from, Format to) {
+    if (source == Memory::GM && target == Memory::L1)
+        return (from == Format::ND && to == Format::NZ) || (from == Format::NHWC && to == Format::NC1HWC0);
+    if (source == Memory::L0C && target == Memory::GM)
+        return (from == Format::NZ && to == Format::ND) || (from == Format::NC1HWC0 && to == Format::NHWC);
+    return false;
+}
+
+bool converts(Memory source, DType from, DType to) {
+    if (source != Memory::L0C) return false;
+    return (from == DType::FP32 && (to == DType::FP16 || to == DType::BF16)) ||
+           (from == DType::INT32 && (to == DType::FP16 || to == DType::INT8));
+}
+
+[[noreturn]] void no_path(const Chip& chip, Memory source, Memory target) {
+    std::vector<std::string> allowed;
+    for (const Path& path : chip.paths())
+        if (path.source == source) allowed.emplace_back(name(path.target));
+    throw Error(ErrorKind::value, concat("load: ", chip.name(), " has no path ", name(source), " to ", name(target), "; from ",
+                                         name(source), " data goes to ",
+                                         allowed.empty() ? "nowhere" : base::join(allowed, ", ")));
+}
+
+void check_formats(const Tensor& target, const Tensor& source) {
+    if (target.format() == Format::unset || target.format() == source.format() ||
+        converts(source.memory(), target.memory(), source.format(), target.format()))
+        return;
+    throw Error(ErrorKind::type, concat("load: the source is ", name(source.format()), " in ", name(source.memory()),
+                                        " but the target is ", name(target.format()), " in ", name(target.memory()),
+                                        "; on the way only GM to L1 converts (ND to NZ, NHWC to NC1HWC0) and L0C to GM (NZ "
+                                        "to ND, NC1HWC0 to NHWC)"));
+}
+
+}  // namespace
+
+Move prepare_move(const Chip& chip, Tensor& target, const Tensor& source, const LoadOptions& options, bool allow_any_path) {
+    if (options.repeat < 1) throw Error(ErrorKind::value, concat("load: repeat is ", options.repeat, "; it must be at least 1"));
+    if (source.dtype() == DType::unset || !source.has_shape())
+        throw Error(ErrorKind::value, concat("load: the source, a ", source.text(),
+                                             ", has no dtype or no size yet; give it both, or load it first"));
+    const Path* path = chip.path(source.memory(), target.memory());
+    if (path == nullptr && !allow_any_path) no_path(chip, source.memory(), target.memory());
+    const Shape shape = source.shape();
+    if (target.dtype() != DType::unset && target.dtype() != source.dtype() &&
+        !converts(source.memory(), source.dtype(), target.dtype()))
+        throw Error(ErrorKind::type, concat("load: the source is ", name(source.dtype()), " ", shape.text(), " in ",
+                                            name(source.memory()), " but the target is ", name(target.dtype()), " in ",
+                                            name(target.memory()),
+                                            "; dtypes must agree, but from L0C, where FP32 becomes FP16 or BF16 and INT32 "
+                                            "FP16 or INT8"));
+    check_formats(target, source);
+    if (target.has_shape() && target.elements() < shape.elements())
+        throw Error(ErrorKind::value, concat("load: the target ", target.shape().text(), " is smaller than the source ",
+                                             shape.text(), "; it must hold at least ", shape.elements(), " elements"));
+    const bool transform = target.format() != Format::unset && target.format() != source.format();
+    Storage& storage = *target.storage();
+    if (storage.type.dtype == DType::unset) storage.type.dtype = source.dtype();
+    if (storage.type.format == Format::unset) storage.type.format = source.format();
+    if (!storage.has_shape) {
+        storage.type.shape = shape;
+        storage.has_shape = true;
+    }
+    return {source.memory(), target.memory(), source.bytes(), transform, path};
+}
+
+namespace {
+
+void require_memory(const Instruction& instruction, const std::string& argument, const Tensor& tensor,
+                    std::initializer_list<Memory> allowed) {
+    if (std::find(allowed.begin(), allowed.end(), tensor.memory()) != allowed.end()) return;
+    std::vector<std::string> names;
+    for (const Memory memory : allowed) names.emplace_back(name(memory));
+    throw Error(ErrorKind::value, concat(instruction.function, ": ", argument, " lies in ", name(tensor.memory()),
+                                         "; it must lie in ", base::join(names, " or ")));
+}
+
+void require_type(const Instruction& instruction, const std::string& argument, const Tensor& tensor) {
+    if (tensor.dtype() != DType::unset && tensor.has_shape()) return;
+    throw Error(ErrorKind::value, concat(instruction.function, ": ", argument, ", a ", tensor.text(),
+                                         ", has no dtype or no size yet; give it both, or load it first"));
+}
+
+bool broadcasts(const Shape& from, const Shape& to) {
+    if (from.rank() > to.rank()) return from.elements() == 1;
+    for (int i = 1; i <= from.rank(); ++i)
+        if (from[from.rank() - i] != 1 && from[from.rank() - i] != to[to.rank() - i]) return false;
+    return true;
+}
+
+void check_pair(const Instruction& instruction, const Tensor& x, const Tensor& y) {
+    const auto text = [](const Tensor& tensor) { return concat(name(tensor.dtype()), " ", tensor.shape().text()); };
+    if (x.dtype() != y.dtype())
+        throw Error(ErrorKind::type, concat(instruction.function, ": x is ", text(x), " but y is ", text(y),
+                                            "; their dtypes must agree"));
+    if (!broadcasts(y.shape(), x.shape()))
+        throw Error(ErrorKind::value, concat(instruction.function, ": x is ", text(x), " but y is ", text(y),
+                                             "; each axis of y must equal x's or be 1"));
+}
+
+void check_vector(const Instruction& instruction, const Call& call) {
+    for (std::size_t i = 0; i < instruction.arguments.size(); ++i) {
+        const Argument& argument = instruction.arguments[i];
+        const Tensor* tensor = call.operands[i];
+        if (argument.kind != ArgumentKind::operand || tensor == nullptr) continue;
+        require_memory(instruction, argument.name, *tensor, {instruction.operand_memory()});
+        if (static_cast<int>(i) != instruction.output) require_type(instruction, argument.name, *tensor);
+        const bool paired = instruction.pairs_x_and_y() || instruction.cost == CostRule::per_register;
+        if (i == 1 && static_cast<int>(i) != instruction.output && paired) check_pair(instruction, *call.operands[0], *tensor);
+    }
+}
+
+void check_mmad(const Instruction& instruction, const Tensor& x, const Tensor& y, const Tensor& b) {
+    require_memory(instruction, "x", x, {Memory::L0A});
+    require_memory(instruction, "y", y, {Memory::L0B});
+    require_memory(instruction, "b", b, {Memory::L0C, Memory::BT});
+    require_type(instruction, "x", x);
+    require_type(instruction, "y", y);
+    require_type(instruction, "b", b);
+    const Shape xs = x.shape(), ys = y.shape(), bs = b.shape();
+    if (xs.rank() != 2 || ys.rank() != 2 || xs[1] != ys[0])
+        throw Error(ErrorKind::value, concat(instruction.function, ": x is ", xs.text(), " and y is ", ys.text(),
+                                             "; they must be [m,k] and [k,n] with the same k"));
+    const auto eight_bit = [](DType dtype) { return dtype == DType::INT8 || dtype == DType::UINT8; };
+    if (x.dtype() != y.dtype() && !(eight_bit(x.dtype()) && eight_bit(y.dtype())))
+        throw Error(ErrorKind::type, concat(instruction.function, ": x is ", name(x.dtype()), " ", xs.text(), " but y is ",
+                                            name(y.dtype()), " ", ys.text(), "; their dtypes must agree"));
+    const bool whole_bias = bs == Shape{xs[0], ys[1]};
+    const bool row_bias = bs.elements() == ys[1] && bs[bs.rank() - 1] == ys[1];
+    if (b.memory() == Memory::BT ? !row_bias : !whole_bias)
+        throw Error(ErrorKind::value, concat(instruction.function, ": b is ", bs.text(), " in ", name(b.memory()),
+                                             "; it must be ", b.memory() == Memory::BT ? "[n]" : "[m,n]", " = ",
+                                             b.memory() == Memory::BT ? Shape{ys[1]}.text() : Shape{xs[0], ys[1]}.text()));
+    const bool floating = x.dtype() == DType::FP16 || x.dtype() == DType::BF16 || x.dtype() == DType::FP32;
+    const bool fits = floating ? b.dtype() == DType::FP32 || b.dtype() == DType::FP16 || b.dtype() == DType::BF16
+                               : b.dtype() == DType::INT32;
+    if (!fits)
+        throw Error(ErrorKind::type, concat(instruction.function, ": b is ", name(b.dtype()), " but x is ", name(x.dtype()),
+                                            "; b must be ", floating ? "FP32 (or FP16, BF16)" : "INT32"));
+}
+
+// The dtypes of the cost key, as text and packed into a number that is never 0.
+void fill_key(const Instruction& instruction, const Call& call, DType output, Computation& out) {
+    out.key = 1;
+    out.dtypes.clear();
+    for (const char part : instruction.key) {
+        const Tensor* y = call.operands[1];
+        if (part == 'y' && y == nullptr)
+            throw Error(ErrorKind::type, concat(instruction.function, ": y must be a Tensor; its dtype decides the cost"));
+        const DType dtype = part == 'o' ? output : part == 'x' ? call.operands[0]->dtype() : y->dtype();
+        if (!out.dtypes.empty()) out.dtypes += ' ';
+        out.dtypes += name(dtype);
+        out.key = out.key << 5 | static_cast<std::uint64_t>(dtype);
+    }
+}
+
+}  // namespace
+
+void prepare_computation(const Chip& chip, const Instruction& instruction, Call& call, Computation& out) {
+    if (chip.lacks(instruction.name))
+        throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
+                                             ") does not have this instruction"));
+    const Tensor& x = *call.operands[0];
+    const bool matrix = instruction.cost == CostRule::mmad;
+    if (matrix)
+        check_mmad(instruction, x, *call.operands[1], *call.operands[2]);
+    else
+        check_vector(instruction, call);
+    if (instruction.pipe == Pipe::RVECEX && chip.path(Memory::UB, Memory::VEC) == nullptr)
+        throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
+                                             ") has no vector registers; they came with architecture 3510"));
+    const TensorType nothing;
+    const TensorType type = infer_output(instruction, x.type(), matrix ? call.operands[1]->type() : nothing,
+                                         matrix ? call.operands[2]->type() : nothing, call.attributes);
+    out.instruction = &instruction;
+    out.key_dtype = x.dtype();
+    out.registers = (x.bytes() + register_bytes - 1) / register_bytes;
+    fill_key(instruction, call, type.dtype, out);
+    if (matrix) {
+        out.m = type.shape[0];
+        out.n = type.shape[1];
+        out.k = x.shape()[1];
+        out.work = out.m * out.n * out.k;  // each at most 2^31 in pairs, so below 2^62
+        out.created = Tensor(Memory::L0C, type.dtype, type.shape, type.format);
+        out.output = &out.created;
+        return;
+    }
+    out.m = out.k = out.n = 0;
+    out.work = instruction.work == WorkRule::out ? type.shape.elements() : x.elements();
+    out.output = call.operands[static_cast<std::size_t>(instruction.output)];
+    out.output->set_type(type, instruction.function);
+}
+
+}  // namespace mskpp

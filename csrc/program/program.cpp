@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mskpp/program.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "mskpp/error.h"
+#include "program/dependencies.h"
+
+namespace mskpp {
+
+using base::concat;
+
+namespace {
+
+constexpr std::uint16_t no_id = 0xffff;
+constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers share 32 bits with a log mark
+constexpr std::uint32_t vec_target = 1u << 16;                   // beside the flag id
+constexpr std::size_t longest_name = 128;
+
+const char* const wait_names[] = {"SET_FLAG", "WAIT_FLAG", "PIPE_BARRIER"};
+
+bool is_register_pipe(Pipe pipe) {
+    return pipe >= Pipe::RVECLD0 && pipe <= Pipe::RVECST;
+}
+
+bool is_core_name(std::string_view name) {
+    return !name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    });
+}
+
+}  // namespace
+
+std::uint32_t SourceTable::add(std::string file, int line) {
+    std::string place = concat(file.substr(file.find_last_of('/') + 1), ":", line);
+    const auto [found, added] = ids_.try_emplace(place, static_cast<std::uint32_t>(places_.size()));
+    if (added) places_.push_back(std::move(place));
+    return found->second;
+}
+
+std::string SourceTable::text(std::uint32_t id) const {
+    return places_[id];
+}
+
+Program::Program(std::shared_ptr<const Costs> costs, std::shared_ptr<SourceTable> sources)
+    : costs_(std::move(costs)), sources_(std::move(sources)), data_(std::make_unique<Dependencies>(late_)) {
+    move_names_.fill(no_id);
+    core_names_.emplace_back();
+    core_barrier_.push_back(none);
+    core_pipes_.emplace_back().fill(no_id);
+}
+
+Program::~Program() = default;
+
+std::uint16_t Program::core(std::string_view name) {
+    const auto found = std::find(core_names_.begin() + 1, core_names_.end(), name);
+    if (found != core_names_.end()) return static_cast<std::uint16_t>(found - core_names_.begin());
+    if (!is_core_name(name))
+        throw Error(ErrorKind::value, concat("Core: name '", name.substr(0, 64), "'; allowed are 1 to ", longest_name,
+                                             " letters A-Z a-z and digits 0-9"));
+    if (core_names_.size() >= 4096) throw Error(ErrorKind::value, "Core: more than 4095 cores in one program");
+    core_names_.emplace_back(name);
+    core_barrier_.push_back(none);
+    core_pipes_.emplace_back().fill(no_id);
+    return static_cast<std::uint16_t>(core_names_.size() - 1);
+}
+
+std::uint16_t Program::pipe_id(const FlagEnd& end) {
+    std::uint16_t& id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];
+    if (id != no_id) return id;
+    id = static_cast<std::uint16_t>(pipes_.size());
+    const std::string& core = core_names_[end.core];
+    pipes_.push_back({end.core, end.pipe, none, none, concat(core, core.empty() ? "" : "-", mskpp::name(end.pipe))});
+    return id;
+}
+
+std::uint16_t Program::name_id(const std::string& name) {
+    if (name_ids_.size() >= no_id - 1) throw Error(ErrorKind::value, "program: more than 65534 different instructions");
+    const auto [found, added] = name_ids_.try_emplace(name, static_cast<std::uint16_t>(names_.size()));
+    if (added) names_.push_back(name);
+    return found->second;
+}
+
+// The dependencies in found_, a barrier the pipe has not waited for yet, and the instruction itself.
+std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
+                              std::uint32_t line) {
+    if (finished_) throw Error(ErrorKind::state, "program: it is finished; start a new one");
+    if (records_.size() >= most_instructions || dependencies_.size() + found_.size() >= none)
+        throw Error(ErrorKind::overflow, "program: more than 2^31 instructions or 2^32 dependencies");
+    const auto id = static_cast<std::uint32_t>(records_.size());
+    const std::uint16_t pipe = pipe_id(end);
+    const auto first = static_cast<std::uint32_t>(dependencies_.size());
+    const std::uint32_t barrier = core_barrier_[end.core];
+    if (barrier != pipes_[pipe].barrier) found_.push_back({barrier, none});
+    pipes_[pipe].barrier = barrier;
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+        bool twice = false;
+        for (std::size_t j = 0; j < i; ++j) twice = twice || found_[j].producer == found_[i].producer;
+        if (!twice) dependencies_.push_back(found_[i]);
+    }
+    records_.push_back({cost.cycles, work, first, line, pipe, name, kind, cost.origin, false, false});
+    pipes_[pipe].last = id;
+    return id;
+}
+
+// Register pipes belong to a vector scope, whose span is that of its instructions.
+std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place) {
+    const std::uint32_t id = append(kind, {place.core, pipe}, name, cost, work, place.line);
+    if (is_register_pipe(pipe) && place.scope != none) {
+        Scope& scope = scopes_[place.scope];
+        if (scope.first == none) scope.first = id;
+        scope.last = id;
+    }
+    return id;
+}
+
+Pipe Program::slot(Pipe pipe, const Place& place, std::string_view who) {
+    if (pipe != Pipe::RVECLD && pipe != Pipe::RVECEX && pipe != Pipe::RVECST) return pipe;
+    if (place.scope == none)
+        throw Error(ErrorKind::state, concat(who, ": vector registers are used inside `with VecScope(name):` only"));
+    Scope& scope = scopes_[place.scope];
+    if (pipe == Pipe::RVECLD) return scope.loads++ % 2 == 0 ? Pipe::RVECLD0 : Pipe::RVECLD1;
+    if (pipe == Pipe::RVECEX) return scope.executes++ % 2 == 0 ? Pipe::RVECEX0 : Pipe::RVECEX1;
+    return pipe;
+}
+
+void Program::set_cache_hit_ratio(double ratio) {
+    if (!(ratio >= 0 && ratio <= 1))
+        throw Error(ErrorKind::value, concat("Chip: cache_hit_ratio is ", ratio, "; allowed are 0 to 1"));
+    hit_ratio_ = ratio;
+}
+
+Cost Program::cost(const Move& move, const LoadOptions& options) {
+    const std::size_t path = static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
+    MoveMemo& memo = move_memo_[path * 2 + (move.transform ? 1 : 0)];
+    if (memo.bytes != move.bytes || memo.repeat != options.repeat || memo.hit_ratio != hit_ratio_)
+        memo = {move.bytes, options.repeat, hit_ratio_,
+                costs_->move(*move.path, move.bytes, move.transform, options.repeat, hit_ratio_)};
+    return memo.cost;
+}
+
+namespace {
+
+const RateTable& find_table(const Costs& costs, const Computation& computation) {
+    const Instruction& instruction = *computation.instruction;
+    if (const RateTable* table = costs.find_vector(instruction.name, computation.dtypes)) return *table;
+    const std::vector<std::string> known = costs.vector_dtypes(instruction.name);
+    throw Error(ErrorKind::type, concat(instruction.function, ": no cost for ", computation.dtypes, " on ",
+                                        costs.chip().name(), "; costs exist for ",
+                                        known.empty() ? "none" : base::join(known, ", "),
+                                        ". Register one: docs/add_an_instruction.md"));
+}
+
+}  // namespace
+
+Cost Program::cost(const Computation& computation) {
+    const Instruction& instruction = *computation.instruction;
+    if (instruction.cost == CostRule::fixed) return costs_->fixed(instruction.cycles);
+    if (instruction.cost == CostRule::per_register)
+        return {whole_cycles(static_cast<double>(computation.registers) * instruction.cycles), Origin::theoretical};
+    ComputationMemo& memo = instruction_memo_[&instruction].second;
+    if (instruction.cost == CostRule::mmad) {
+        const auto key = static_cast<std::uint64_t>(computation.key_dtype);
+        if (memo.key != key || memo.m != computation.m || memo.k != computation.k || memo.n != computation.n)
+            memo = {key, computation.m, computation.k, computation.n, 0, nullptr,
+                    costs_->mmad(computation.key_dtype, computation.m, computation.k, computation.n)};
+        return memo.cost;
+    }
+    if (memo.key != computation.key) {
+        const RateTable& table = find_table(*costs_, computation);
+        memo = {computation.key, 0, 0, 0, 0, &table, {}};
+    }
+    if (memo.work != computation.work) {
+        memo.cost = costs_->vector(*memo.table, computation.key_dtype, computation.work);
+        memo.work = computation.work;
+    }
+    return memo.cost;
+}
+
+void Program::load(Tensor& target, const Tensor& source, const LoadOptions& options, const Place& place) {
+    const Move move = prepare_move(chip(), target, source, options, false);
+    add_move(move, target, source, options, cost(move, options), place);
+}
+
+void Program::add_move(const Move& move, Tensor& target, const Tensor& source, const LoadOptions& options, Cost cost,
+                       const Place& place, const Pipe* pipe) {
+    const std::size_t path = static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
+    if (move_names_[path] == no_id) {
+        const bool vld = move.source == Memory::UB && move.target == Memory::VEC;
+        const bool vst = move.source == Memory::VEC && move.target == Memory::UB;
+        move_names_[path] = name_id(vld ? "RV_VLD" : vst ? "RV_VST" : "MOV-" + path_name(move.source, move.target));
+    }
+    const Pipe queue = slot(pipe != nullptr ? *pipe : move.path->pipe, place, "load");
+    data_->begin();
+    found_.clear();
+    if (options.expect_value != no_mark)
+        data_->read_marked(source, options.expect_value, found_);
+    else
+        data_->read(source, found_);
+    const std::uint32_t id = commit(Kind::move, queue, move_names_[path], cost, move.bytes, place);
+    data_->write(target, options.set_value, id);
+    data_->await(id);
+}
+
+Tensor Program::issue(const Instruction& instruction, Call call, const Place& place) {
+    Computation computation;
+    prepare_computation(chip(), instruction, call, computation);
+    add_computation(computation, call, cost(computation), place);
+    return *computation.output;
+}
+
+void Program::add_computation(const Computation& computation, const Call& call, Cost cost, const Place& place) {
+    const Instruction& instruction = *computation.instruction;
+    std::uint16_t& name = instruction_memo_.try_emplace(&instruction, no_id, ComputationMemo{}).first->second.first;
+    if (name == no_id || names_[name] != instruction.name) name = name_id(instruction.name);
+    const Pipe queue = slot(instruction.pipe, place, instruction.function);
+    data_->begin();
+    found_.clear();
+    if (instruction.cost == CostRule::mmad && call.attributes.flag) data_->set_ready(*call.operands[2], true);
+    for (std::size_t i = 0; i < instruction.arguments.size(); ++i)
+        if (instruction.arguments[i].read && call.operands[i] != nullptr) data_->read(*call.operands[i], found_);
+    if (instruction.accumulates && data_->has_value(*computation.output)) data_->read_existing(*computation.output, found_);
+    const std::uint32_t id = commit(Kind::computation, queue, name, cost, computation.work, place);
+    data_->write(*computation.output, no_mark, id);
+    data_->await(id);
+}
+
+void Program::add_own(const OwnInstruction& own, const Place& place) {
+    const std::uint16_t name = name_id(std::string(own.name));
+    const Pipe queue = slot(own.pipe, place, own.name);
+    data_->begin();
+    found_.clear();
+    for (const Tensor* read : own.reads) data_->read(*read, found_);
+    const std::uint32_t id = commit(own.kind, queue, name, {own.cycles, Origin::user}, own.work, place);
+    for (const Tensor* written : own.writes) data_->write(*written, no_mark, id);
+    data_->await(id);
+}
+
+void Program::set_ready(const Tensor& tensor, bool ready) {
+    data_->set_ready(tensor, ready);
+}
+
+bool Program::has_value(const Tensor& view) {
+    return data_->has_value(view);
+}
+
+std::uint32_t Program::open_scope(std::string name, std::uint16_t core) {
+    scopes_.push_back({std::move(name), core, none, none, 0, 0});
+    return static_cast<std::uint32_t>(scopes_.size() - 1);
+}
+
+// "PIPE-MTE2" or "aic0_PIPE-MTE2" (also "aic0-PIPE-MTE2", as results spell it).
+Program::FlagEnd Program::parse_end(std::string_view text, const Place& place, const char* who) {
+    std::size_t split = text.find_first_of("_-");
+    const bool qualified = split != std::string_view::npos && !base::equal_ignoring_case(text.substr(0, split), "PIPE");
+    FlagEnd end{place.core, parse_pipe(qualified ? text.substr(split + 1) : text, who)};
+    if (end.pipe == Pipe::RVECLD || end.pipe == Pipe::RVECEX || (end.pipe == Pipe::ALL && who != std::string_view("pipe_barrier")))
+        throw Error(ErrorKind::value, concat(who, ": '", text, "' names no single pipe"));
+    if ((end.pipe == Pipe::VEC || is_register_pipe(end.pipe)) && chip().path(Memory::UB, Memory::VEC) == nullptr)
+        throw Error(ErrorKind::value, concat(who, ": ", chip().name(), " (architecture ", chip().architecture(),
+                                             ") has no vector registers, so no '", text, "'"));
+    if (qualified) end.core = core(text.substr(0, split));
+    return end;
+}
+
+std::pair<const Program::FlagKey, Program::Flag>& Program::flag(std::string_view source, std::string_view target,
+                                                                std::int64_t id, const Place& place, const char* who) {
+    if (id < 0 || id > 65535) throw Error(ErrorKind::value, concat(who, ": event_id is ", id, "; allowed are 0 to 65535"));
+    FlagEnd from = parse_end(source, place, who), to = parse_end(target, place, who);
+    FlagKey key{0, 0, static_cast<std::uint32_t>(id)};
+    if (from.pipe == Pipe::VEC) from.pipe = Pipe::RVECST;
+    if (to.pipe == Pipe::VEC) {
+        to.pipe = Pipe::RVECLD0;
+        key.id |= vec_target;
+    }
+    key.source = pipe_id(from);
+    key.target = pipe_id(to);
+    return *flags_.try_emplace(key).first;
+}
+
+void Program::set_flag(std::string_view source, std::string_view target, std::int64_t id, const Place& place) {
+    auto& [key, flag] = this->flag(source, target, id, place, "set_flag");
+    found_.clear();
+    const PipeInfo& pipe = pipes_[key.source];
+    const std::uint32_t set = append(Kind::set_flag, {pipe.core, pipe.pipe}, name_id(wait_names[0]), {1, Origin::theoretical}, 0,
+                                     place.line);
+    flag.sets.push_back(set);
+    if (flag.matched < flag.waits.size()) {  // the wait was issued first
+        const std::uint32_t wait = flag.waits[flag.matched++];
+        late_.push_back({wait, set, none});
+        if ((key.id & vec_target) != 0) late_.push_back({wait + 1, set, none});
+    }
+}
+
+void Program::wait_flag(std::string_view source, std::string_view target, std::int64_t id, const Place& place) {
+    auto& [key, flag] = this->flag(source, target, id, place, "wait_flag");
+    const bool matched = flag.matched < flag.sets.size();
+    const std::uint32_t set = matched ? flag.sets[flag.matched] : none;
+    const std::uint16_t name = name_id(wait_names[1]);
+    const auto wait_on = [&](const FlagEnd& end) {
+        found_.clear();
+        if (matched) found_.push_back({set, none});
+        return append(Kind::wait_flag, end, name, {1, Origin::theoretical}, 0, place.line);
+    };
+    const FlagEnd end{pipes_[key.target].core, pipes_[key.target].pipe};
+    flag.waits.push_back(wait_on(end));
+    if ((key.id & vec_target) != 0) wait_on({end.core, Pipe::RVECLD1});
+    if (matched) ++flag.matched;
+}
+
+// On one pipe, order alone does it. Of all pipes, the scalar pipe waits for the last of each, and the next of each for it.
+void Program::barrier(std::string_view pipe, const Place& place) {
+    FlagEnd end = parse_end(pipe, place, "pipe_barrier");
+    if (end.pipe == Pipe::VEC) throw Error(ErrorKind::value, "pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL");
+    const bool all = end.pipe == Pipe::ALL;
+    if (all) end.pipe = Pipe::S;
+    const std::uint16_t own = pipe_id(end);
+    found_.clear();
+    if (all)
+        for (const PipeInfo& other : pipes_)
+            if (other.core == end.core && other.last != none && &other != &pipes_[own]) found_.push_back({other.last, none});
+    const std::uint32_t id = append(Kind::barrier, end, name_id(wait_names[2]), {0, Origin::theoretical}, 0, place.line);
+    if (!all) return;
+    core_barrier_[end.core] = id;
+    pipes_[own].barrier = id;
+}
+
+std::string Program::flag_text(const FlagKey& key) const {
+    const auto text = [&](std::uint16_t pipe, std::string_view pipe_name) {
+        const std::string& core = core_names_[pipes_[pipe].core];
+        return concat('"', core, core.empty() ? "" : "_", pipe_name, '"');
+    };
+    const bool vec = (key.id & vec_target) != 0;
+    return concat(text(key.source, mskpp::name(pipes_[key.source].pipe)), ", ",
+                  text(key.target, vec ? "PIPE-VEC" : mskpp::name(pipes_[key.target].pipe)), ", ", key.id & 0xffffu);
+}
+
+void Program::finish() {
+    constexpr std::size_t most_listed = 20;
+    if (finished_) return;
+    std::vector<std::pair<std::uint32_t, std::string>> left;
+    for (const auto& [key, flag] : flags_) {
+        const auto note = [&](const std::vector<std::uint32_t>& list, const char* what, const char* fate) {
+            for (std::size_t i = flag.matched; i < list.size(); ++i) {
+                const std::string line = source_text(records_[list[i]].line);
+                left.emplace_back(list[i], concat("\n  ", what, "(", flag_text(key), ")", line.empty() ? "" : " (" + line + ")", fate));
+            }
+        };
+        note(flag.sets, "set_flag", " is never waited for");
+        note(flag.waits, "wait_flag", " waits for a set_flag that is never issued");
+    }
+    if (!left.empty()) {
+        std::sort(left.begin(), left.end());
+        std::string message = concat("flags: ", left.size(), " of set_flag and wait_flag do not pair up");
+        for (std::size_t i = 0; i < std::min(most_listed, left.size()); ++i) message += left[i].second;
+        if (left.size() > most_listed) message += concat("\n  ... and ", left.size() - most_listed, " more");
+        throw Error(ErrorKind::flag, message);
+    }
+    finished_ = true;
+    std::stable_sort(late_.begin(), late_.end(),
+                     [](const LateDependency& a, const LateDependency& b) { return a.reader < b.reader; });
+    for (const LateDependency& late : late_) records_[late.reader].late = true;
+    starved_ = data_->starved();
+    for (const Dependency& starved : starved_) records_[starved.producer].starved = true;
+}
+
+std::size_t Program::first_late(std::uint32_t reader) const {
+    const auto before = [](const LateDependency& late, std::uint32_t wanted) { return late.reader < wanted; };
+    return static_cast<std::size_t>(std::lower_bound(late_.begin(), late_.end(), reader, before) - late_.begin());
+}
+
+const TensorRecord& Program::tensor(std::uint32_t number) const {
+    return data_->tensor(number);
+}
+
+std::string Program::tensor_text(std::uint32_t number) const {
+    const TensorRecord& tensor = data_->tensor(number);
+    const std::string line = source_text(tensor.line);
+    return concat(mskpp::name(tensor.memory), " tensor ", data_->shape(tensor).text(), " ", mskpp::name(tensor.dtype),
+                  line.empty() ? "" : " (" + line + ")");
+}
+
+}  // namespace mskpp

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mskpp/trace.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "base/text.h"
+#include "mskpp/error.h"
+
+namespace mskpp {
+
+namespace {
+
+constexpr std::size_t buffer_bytes = 1 << 20;
+constexpr std::size_t progress_step = 1000000;
+constexpr std::int64_t picoseconds = 1000000;  // of a microsecond: the unit written times are counted in
+
+// A new file that is written through a buffer and removed again unless it was closed.
+class File {
+public:
+    explicit File(const std::filesystem::path& path) : path_(path) {
+        descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (descriptor_ < 0) fail();
+        buffer_.reserve(buffer_bytes + 4096);
+    }
+    ~File() {
+        if (descriptor_ < 0) return;
+        ::close(descriptor_);
+        ::unlink(path_.c_str());
+    }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+
+    File& operator<<(std::string_view text) {
+        buffer_ += text;
+        if (buffer_.size() >= buffer_bytes) flush();
+        return *this;
+    }
+    File& operator<<(std::int64_t value) {
+        char digits[24];
+        const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+        return *this << std::string_view(digits, static_cast<std::size_t>(end - digits));
+    }
+    void close() {
+        flush();
+        if (::close(descriptor_) != 0) {
+            descriptor_ = -1;
+            ::unlink(path_.c_str());
+            fail();
+        }
+        descriptor_ = -1;
+    }
+
+private:
+    void flush() {
+        for (std::size_t written = 0; written < buffer_.size();) {
+            const ssize_t n = ::write(descriptor_, buffer_.data() + written, buffer_.size() - written);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) fail();
+            written += static_cast<std::size_t>(n);
+        }
+        buffer_.clear();
+    }
+    [[noreturn]] void fail() const {
+        throw Error(ErrorKind::io, base::concat("trace: ", path_.filename().string(), " cannot be written: ", std::strerror(errno)));
+    }
+
+    std::filesystem::path path_;
+    int descriptor_ = -1;
+    std::string buffer_;
+};
+
+std::string json_string(std::string_view text) {
+    static constexpr char hex[] = "0123456789abcdef";
+    std::string out = "\"";
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (byte < 0x20 || byte == 0x7f) {
+            out += "\\u00";
+            out += hex[byte >> 4];
+            out += hex[byte & 15];
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+class TraceWriter {
+public:
+    TraceWriter(const Timeline& timeline, File& out)
+        : timeline_(timeline), program_(timeline.program()), mhz_(program_.chip().clock_mhz()), out_(out),
+          free_(program_.pipes().size(), 0) {
+        for (const std::string& name : program_.names()) names_.push_back(json_string(name));
+    }
+
+    void write(const std::function<void(std::size_t)>& progress) {
+        out_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+        write_heads();
+        for (std::size_t i = 0; i < program_.size(); ++i) {
+            write_instruction(i);
+            if (progress && (i + 1) % progress_step == 0) progress(i + 1);
+        }
+        write_scopes();
+        out_ << "\n]}\n";
+    }
+
+private:
+    // The moment in picoseconds; the same cycle always gives the same number.
+    std::int64_t moment(std::int64_t cycle) const {
+        return static_cast<std::int64_t>(static_cast<long double>(cycle) * picoseconds / mhz_);
+    }
+
+    void write_time(const char* key, std::int64_t value) {
+        char digits[32];
+        const std::int64_t whole = value / picoseconds, rest = value % picoseconds;
+        char* end = std::to_chars(digits, digits + sizeof digits, whole).ptr;
+        *end++ = '.';
+        for (std::int64_t scale = picoseconds / 10; scale > 0; scale /= 10) *end++ = static_cast<char>('0' + rest / scale % 10);
+        out_ << key << std::string_view(digits, static_cast<std::size_t>(end - digits));
+    }
+
+    void write_ratio(double value) {
+        char digits[40];
+        const auto end = std::to_chars(digits, digits + sizeof digits, std::round(value * 1e4) / 1e4).ptr;
+        out_ << std::string_view(digits, static_cast<std::size_t>(end - digits));
+    }
+
+    // A reader adds ts and dur as doubles; where that would pass the end, one picosecond less does not show.
+    void write_span(std::int64_t begin, std::int64_t end) {
+        const std::int64_t from = moment(begin), to = moment(end);
+        const auto us = [](std::int64_t value) { return static_cast<double>(value) / static_cast<double>(picoseconds); };
+        std::int64_t duration = to - from;
+        if (duration > 0 && us(from) + us(duration) > us(to)) --duration;
+        write_time(",\"ts\":", from);
+        write_time(",\"dur\":", duration);
+    }
+
+    void begin_event(std::string_view name, std::uint16_t core, std::int64_t thread) {
+        out_ << (first_ ? "\n" : ",\n") << "{\"ph\":\"X\",\"name\":" << name << ",\"pid\":" << std::int64_t{core}
+             << ",\"tid\":" << thread;
+        first_ = false;
+    }
+
+    void write_head(const char* what, std::uint16_t core, std::int64_t thread, const std::string& argument) {
+        out_ << (first_ ? "\n" : ",\n") << "{\"ph\":\"M\",\"name\":\"" << what << "\",\"pid\":" << std::int64_t{core};
+        if (thread >= 0) out_ << ",\"tid\":" << thread;
+        out_ << ",\"args\":{" << argument << "}}";
+        first_ = false;
+    }
+
+    void write_thread(std::uint16_t core, Pipe pipe) {
+        const auto thread = static_cast<std::int64_t>(pipe);
+        write_head("thread_name", core, thread, "\"name\":" + json_string(name(pipe)));
+        write_head("thread_sort_index", core, thread, "\"sort_index\":" + std::to_string(thread));
+    }
+
+    void write_heads() {
+        std::map<std::uint16_t, bool> cores;
+        for (const PipeInfo& pipe : program_.pipes()) cores.emplace(pipe.core, true);
+        for (const auto& [core, used] : cores) {
+            const std::string& core_name = program_.cores()[core];
+            write_head("process_name", core, -1, "\"name\":" + json_string(core_name.empty() ? "kernel perf prediction" : core_name));
+            write_head("process_sort_index", core, -1, "\"sort_index\":" + std::to_string(core));
+        }
+        for (const PipeInfo& pipe : program_.pipes()) write_thread(pipe.core, pipe.pipe);
+        std::map<std::uint16_t, bool> scoped;
+        for (const Program::Scope& scope : program_.scopes())
+            if (scope.first != none && scoped.emplace(scope.core, true).second) write_thread(scope.core, Pipe::VEC);
+    }
+
+    void write_instruction(std::size_t i) {
+        const Record& record = program_.record(i);
+        if (record.kind == Kind::barrier) return;
+        const PipeInfo& pipe = program_.pipes()[record.pipe];
+        // A waiting pipe is busy waiting from the moment it is free.
+        const std::int64_t begin = record.kind == Kind::wait_flag ? free_[record.pipe] : timeline_.start(i);
+        free_[record.pipe] = timeline_.end(i);
+        begin_event(names_[record.name], pipe.core, static_cast<std::int64_t>(pipe.pipe));
+        write_span(begin, timeline_.end(i));
+        out_ << ",\"args\":{\"Cycle\":" << timeline_.end(i) - begin;
+        const double cycles = static_cast<double>(record.cycles), work = static_cast<double>(record.work);
+        if (record.kind == Kind::move) {
+            out_ << ",\"Size(B)\":" << record.work << ",\"Bandwidth(GB/s)\":";
+            write_ratio(record.cycles == 0 ? 0 : work / cycles * mhz_ / 1e3);
+        } else if (record.kind == Kind::computation) {
+            out_ << ",\"Task Type\":\"AI_CORE\",\"Ops\":" << record.work << ",\"Ops/Cycle\":";
+            write_ratio(record.cycles == 0 ? 0 : work / cycles);
+        } else {
+            out_ << ",\"Task Type\":" << names_[record.name];
+        }
+        out_ << "}}";
+    }
+
+    // One slice over each vector scope: from the first start to the last end on its register pipes.
+    void write_scopes() {
+        for (const Program::Scope& scope : program_.scopes()) {
+            if (scope.first == none) continue;
+            std::int64_t begin = timeline_.start(scope.first), end = timeline_.end(scope.first);
+            for (std::size_t i = scope.first; i <= scope.last; ++i) {
+                const PipeInfo& pipe = program_.pipes()[program_.record(i).pipe];
+                if (pipe.core != scope.core || pipe.pipe < Pipe::RVECLD0 || program_.record(i).kind == Kind::set_flag ||
+                    program_.record(i).kind == Kind::wait_flag)
+                    continue;
+                begin = std::min(begin, timeline_.start(i));
+                end = std::max(end, timeline_.end(i));
+            }
+            begin_event("\"PIPE-VEC\"", scope.core, static_cast<std::int64_t>(Pipe::VEC));
+            write_span(begin, end);
+            out_ << ",\"args\":{\"Cycle\":" << end - begin << ",\"Scope\":" << json_string(scope.name) << "}}";
+        }
+    }
+
+    const Timeline& timeline_;
+    const Program& program_;
+    double mhz_;
+    File& out_;
+    std::vector<std::string> names_;
+    std::vector<std::int64_t> free_;  // per pipe: end of the instruction written last
+    bool first_ = true;
+};
+
+}  // namespace
+
+void write_trace(const Timeline& timeline, const std::filesystem::path& file, const std::function<void(std::size_t)>& progress) {
+    File out(file);
+    TraceWriter(timeline, out).write(progress);
+    out.close();
+}
+
+}  // namespace mskpp
