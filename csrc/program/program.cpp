@@ -32,7 +32,8 @@ bool is_core_name(std::string_view name) {
 
 }  // namespace
 
-std::uint32_t SourceTable::add(std::string file, int line) {
+std::uint32_t SourceTable::add(const std::string& file, int line) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     std::string place = concat(file.substr(file.find_last_of('/') + 1), ":", line);
     const auto [found, added] = ids_.try_emplace(place, static_cast<std::uint32_t>(places_.size()));
     if (added) places_.push_back(std::move(place));
@@ -40,6 +41,7 @@ std::uint32_t SourceTable::add(std::string file, int line) {
 }
 
 std::string SourceTable::text(std::uint32_t id) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
     return places_[id];
 }
 
@@ -179,8 +181,10 @@ Cost Program::cost(const Computation& computation) {
 }
 
 void Program::load(Tensor& target, const Tensor& source, const LoadOptions& options, const Place& place) {
+    TypeRollback rollback(target);
     const Move move = prepare_move(chip(), target, source, options, false);
     add_move(move, target, source, options, cost(move, options), place);
+    rollback.keep();
 }
 
 void Program::add_move(const Move& move, Tensor& target, const Tensor& source, const LoadOptions& options, Cost cost,
@@ -204,9 +208,11 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
 }
 
 Tensor Program::issue(const Instruction& instruction, Call call, const Place& place) {
+    TypeRollback rollback(*call.operands[static_cast<std::size_t>(std::max(instruction.output, 0))]);
     Computation computation;
     prepare_computation(chip(), instruction, call, computation);
     add_computation(computation, call, cost(computation), place);
+    rollback.keep();
     return *computation.output;
 }
 

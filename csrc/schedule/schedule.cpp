@@ -122,13 +122,21 @@ private:
 
 }  // namespace
 
-Timeline schedule(std::shared_ptr<const Program> program) {
-    Engine engine(*program);
-    const std::int64_t total = engine.run();
+Attempt attempt(const Program& program) {
+    Engine engine(program);
+    Attempt out;
+    out.total = engine.run();
     const std::vector<std::uint32_t> heads = engine.heads();
     if (std::any_of(heads.begin(), heads.end(), [](std::uint32_t head) { return head != none; }))
-        throw Error(ErrorKind::deadlock, explain_deadlock(*program, heads, engine.end()));
-    return Timeline(std::move(program), std::move(engine.end()), total);
+        out.deadlock = explain_deadlock(program, heads, engine.end());
+    out.end = std::move(engine.end());
+    return out;
+}
+
+Timeline schedule(std::shared_ptr<const Program> program) {
+    Attempt done = attempt(*program);
+    if (!done.deadlock.empty()) throw Error(ErrorKind::deadlock, done.deadlock);
+    return Timeline(std::move(program), std::move(done.end), done.total);
 }
 
 }  // namespace mskpp

@@ -17,6 +17,10 @@ public:
     static constexpr std::size_t chunk_bits = 14;
     static constexpr std::size_t chunk_size = std::size_t{1} << chunk_bits;
 
+    ChunkedVector() = default;
+    ChunkedVector(ChunkedVector&&) = default;
+    ChunkedVector& operator=(ChunkedVector&&) = default;
+
     std::size_t size() const { return size_; }
     T& operator[](std::size_t i) { return chunks_[i >> chunk_bits][i & (chunk_size - 1)]; }
     const T& operator[](std::size_t i) const { return chunks_[i >> chunk_bits][i & (chunk_size - 1)]; }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -70,14 +71,15 @@ struct PipeInfo {
     std::string name;              // "aic0-PIPE-MTE1", or "PIPE-MTE1" outside any core
 };
 
-// The lines of user code, by id. Id 0 is "not known".
+// The lines of user code, by id. Id 0 is "not known". Any thread.
 class SourceTable {
 public:
     SourceTable() : places_(1) {}
-    std::uint32_t add(std::string file, int line);
-    std::string text(std::uint32_t id) const;  // "kernel.py:18", "" for id 0
+    std::uint32_t add(const std::string& file, int line);  // keeps the file's name without its folders
+    std::string text(std::uint32_t id) const;              // "kernel.py:18", "" for id 0
 
 private:
+    mutable std::mutex mutex_;
     std::vector<std::string> places_;
     std::unordered_map<std::string, std::uint32_t> ids_;
 };
@@ -106,6 +108,28 @@ struct Move {
 // Checks `target.load(source)` and gives the target what it lacks of dtype, shape and format. Error (value, type) before
 // anything is changed.
 Move prepare_move(const Chip& chip, Tensor& target, const Tensor& source, const LoadOptions& options, bool allow_any_path);
+
+// Gives a tensor back the type it had, unless keep() was called: what failed leaves no traces.
+class TypeRollback {
+public:
+    explicit TypeRollback(const Tensor& tensor)
+        : storage_(tensor.storage()), type_(storage_->type), has_shape_(storage_->has_shape), generation_(storage_->generation) {}
+    ~TypeRollback() {
+        if (!storage_) return;
+        storage_->type = type_;
+        storage_->has_shape = has_shape_;
+        storage_->generation = generation_;
+    }
+    TypeRollback(const TypeRollback&) = delete;
+    TypeRollback& operator=(const TypeRollback&) = delete;
+    void keep() { storage_.reset(); }
+
+private:
+    std::shared_ptr<mskpp::Storage> storage_;
+    TensorType type_;
+    bool has_shape_;
+    std::uint32_t generation_;
+};
 
 // The operands of one call, in the order of the instruction's arguments; null for numbers and attributes.
 struct Call {
@@ -189,6 +213,7 @@ public:
     };
 
     const Chip& chip() const { return costs_->chip(); }
+    const Costs& costs() const { return *costs_; }
     std::size_t size() const { return records_.size(); }
     const Record& record(std::size_t i) const { return records_[i]; }
     const std::vector<PipeInfo>& pipes() const { return pipes_; }

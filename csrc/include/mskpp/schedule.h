@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "mskpp/chunked_vector.h"
 #include "mskpp/program.h"
@@ -26,6 +27,16 @@ private:
     ChunkedVector<std::int64_t> end_;
     std::int64_t total_;
 };
+
+// How far a program gets. Where it gets to its end, `deadlock` is empty.
+struct Attempt {
+    ChunkedVector<std::int64_t> end;  // per instruction; negative where it never completes
+    std::int64_t total = 0;
+    std::string deadlock;             // what each stuck pipe waits for
+};
+
+// As schedule(), for debugging: a deadlock is a part of the answer. Error (overflow) only.
+Attempt attempt(const Program& program);
 
 // Schedules a finished program: each pipe runs its instructions in issue order, one at a time; an instruction starts when
 // its pipe is free and everything it waits for has ended. Instructions complete in order of end time (ties: the pipe

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mskpp: how fast an AI kernel will be on an Ascend NPU, and why, before it runs on hardware.
+
+    import mskpp
+    from mskpp import Chip, Tensor, mmad
+
+    with Chip("Ascend910B1") as chip:
+        ...
+    print(chip.result)
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+from mskpp import _core, errors, log
+from mskpp._core import Tensor, pipe_barrier, set_flag, wait_flag
+from mskpp.core import context, instructions
+from mskpp.core.data import chips, default_costs
+from mskpp.core.outside import warn_outside
+
+log.set_up()
+_core.connect(context.variable, errors.BY_KIND, default_costs, warn_outside, __path__[0])
+
+from mskpp.core import registry
+from mskpp.core.chip import Chip, current_chip
+from mskpp.core.core import Core, VecScope
+from mskpp.core.registry import PrefModel, RegisterOf, RegisterPrefOf
+from mskpp.core.tasks import Schedule
+from mskpp.errors import DeadlockError, FlagError, MskppError
+
+globals().update(instructions.BUILT_IN)
+
+__all__ = [
+    "Chip", "Core", "DeadlockError", "FlagError", "MskppError", "PrefModel", "RegisterOf", "RegisterPrefOf", "Schedule",
+    "Tensor", "VecScope", "chips", "pipe_barrier", "set_flag", "wait_flag", *instructions.BUILT_IN,
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Modules loaded at first use, instructions that were registered, and those of the chip in force."""
+    if name == "prof_data":
+        import importlib
+
+        return importlib.import_module("mskpp.prof_data")
+    chip = current_chip()
+    found = registry.find(name) or (chip and chip._instructions.get(name))
+    if found:
+        return found
+    raise AttributeError(f"module 'mskpp' has no {name!r}")

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chip: the block that records a program and, at its end, schedules it and writes what was asked for."""
+
+from __future__ import annotations
+
+import logging
+import math
+import numbers
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from mskpp import _core
+from mskpp.core import context, data
+from mskpp.core.instructions import chip_instructions
+from mskpp.errors import ArgumentError, DeadlockError, FileError, InputError, StateError
+from mskpp.log import at_least, logger
+
+if TYPE_CHECKING:
+    from mskpp.report.output import OutputFolder
+    from mskpp.report.result import Result
+
+_LARGEST_SUMMARY_BYTES = 1 << 30
+
+
+def _at_user_line(message: str) -> str:
+    line = _core.user_line()
+    return f"{message} ({line})" if line else message
+
+
+class Chip:
+    """A chip to model on: ``with Chip("Ascend910B1") as chip:`` records the instructions inside and schedules them at its end.
+
+    name: a chip of ``mskpp.chips()`` (case ignored; "910B4" and old spellings are accepted), or the path of a chip folder
+    (docs/add_a_chip.md). debug_mode: write no files, log the order in which instructions join and leave their pipes.
+
+    After the block ``chip.result`` holds the prediction. One Chip models one block. An exception inside the block passes
+    through; nothing is scheduled or written then.
+    Raises InputError for an unknown name, DataError for a folder that cannot be used, and at the end of the block FlagError,
+    DeadlockError or FileError.
+    """
+
+    def __init__(self, name: str | os.PathLike[str], debug_mode: bool = False) -> None:
+        if not isinstance(name, (str, os.PathLike)):
+            raise ArgumentError(_at_user_line(f"Chip: the name must be a str or a path, got {type(name).__name__}"))
+        if not isinstance(debug_mode, bool):
+            raise ArgumentError(_at_user_line(f"Chip: debug_mode must be a bool, got {type(debug_mode).__name__}"))
+        text = os.fspath(name)
+        if not isinstance(text, str) or "\0" in text:
+            raise InputError(_at_user_line("Chip: the name must be a str without null characters"))
+        self._costs = _core.Costs.load(text, data.search_path())
+        self._instructions = chip_instructions(self._costs)
+        self._debug = debug_mode
+        self._program: _core.Program | None = None
+        self._state = "new"
+        self._hit_ratio = 0.0
+        self._trace = self._metrics = False
+        self._instr_log = True
+        self._prof_summary: Path | None = None
+        self._output: OutputFolder | None = None
+        self._result: Result | None = None
+
+    # --- what the user sets ---
+
+    def enable_trace(self) -> None:
+        """Writes trace.json (for chrome://tracing, Perfetto, MindStudio Insight) at the end of the block."""
+        self._require_open("enable_trace")
+        self._trace = True
+        self._reserve()
+
+    def enable_metrics(self) -> None:
+        """Writes Pipe_statistic.csv, Instruction_statistic.csv and instruction_cycle_consumption.html, and prints a table."""
+        self._require_open("enable_metrics")
+        self._metrics = True
+        self._reserve()
+
+    def set_cache_hit_ratio(self, config: Mapping[str, float]) -> None:
+        """Sets the L2 cache hit ratio, ``{"cache_hit_ratio": 0.6}``, for what is issued from now on: 0 to 1, 0 at the start.
+
+        Moves GM->L1 and anything->GM run at bandwidth * (h + (1 - h) / 4.5).
+        """
+        self._require_open("set_cache_hit_ratio")
+        if not isinstance(config, Mapping) or set(config) != {"cache_hit_ratio"}:
+            raise InputError(_at_user_line('Chip: set_cache_hit_ratio takes {"cache_hit_ratio": a number from 0 to 1}'))
+        ratio = config["cache_hit_ratio"]
+        if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
+            raise ArgumentError(_at_user_line(f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}"))
+        if not (math.isfinite(ratio) and 0 <= ratio <= 1):
+            raise InputError(_at_user_line(f"Chip: cache_hit_ratio is {float(ratio)}; allowed are 0 to 1"))
+        self._hit_ratio = float(ratio)
+        if self._program is not None:
+            self._program.set_cache_hit_ratio(self._hit_ratio)
+
+    def set_prof_summary_path(self, csv: str | os.PathLike[str]) -> None:
+        """Names a profiler summary (PipeUtilization.csv, op_summary*.csv ...) to compare with; it is checked at once.
+
+        Raises InputError unless it is the path of a non-empty, readable .csv file, FileError when it cannot be opened.
+        """
+        self._require_open("set_prof_summary_path")
+        if not isinstance(csv, (str, os.PathLike)):
+            raise ArgumentError(_at_user_line(f"Chip: the summary path must be a str or a path, got {type(csv).__name__}"))
+        text = os.fspath(csv)
+        if not isinstance(text, str) or not text.isprintable() or not text:
+            raise InputError(_at_user_line("Chip: the summary path is empty or has control characters"))
+        path = Path(text)
+        if path.suffix.lower() != ".csv" or not path.is_file():
+            raise InputError(_at_user_line(f"Chip: summary '{path.name}' is not an existing .csv file"))
+        try:
+            with path.open("rb") as file:
+                first = file.read(1)
+        except OSError as error:
+            raise FileError(_at_user_line(f"Chip: summary '{path.name}' cannot be read: {error.strerror}")) from None
+        if not first or path.stat().st_size > _LARGEST_SUMMARY_BYTES:
+            raise InputError(_at_user_line(f"Chip: summary '{path.name}' is empty or larger than 1 GiB"))
+        self._prof_summary = path.resolve()
+
+    def disable_instr_log(self) -> None:
+        """Keeps debug mode from logging every instruction."""
+        self._instr_log = False
+
+    # --- what the user reads ---
+
+    @property
+    def output_dir(self) -> str:
+        """Absolute path of this block's output folder, made in the current directory at the first use."""
+        return str(self._reserve().path)
+
+    @property
+    def result(self) -> Result:
+        """The prediction. Raises StateError before the block ended, and after one that ended with an exception."""
+        if self._result is None:
+            when = "is ready when its block has ended" if self._state != "failed" else "does not exist: its block failed"
+            raise StateError(_at_user_line(f"Chip: the result of {self.name} {when}"))
+        return self._result
+
+    @property
+    def name(self) -> str:
+        """The chip's name as ``mskpp.chips()`` spells it."""
+        return self._costs.name
+
+    @property
+    def notes(self) -> list[str]:
+        """What this chip takes from another one's tables."""
+        out = []
+        for table in ("mov", "mov_repeat", "mmad", "vec"):
+            base = self._costs.base_of(table)
+            if base is not None and not (Path(self._costs.folder) / f"{table}.csv").exists():
+                out.append(f"{self.name} has no {table} table of its own; it inherits {base}'s")
+        return out
+
+    def __repr__(self) -> str:
+        return f"Chip({self.name!r})"
+
+    # --- the block ---
+
+    def __enter__(self) -> Chip:
+        if self._state != "new":
+            raise StateError(_at_user_line(f"Chip: this {self.name} has already been entered; make a new Chip for a new block"))
+        for note in self.notes:
+            logger.info("%s", note)
+        self._program = _core.Program(self._costs)
+        self._program.set_cache_hit_ratio(self._hit_ratio)
+        self._state = "open"
+        context.push(self, self._program)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        context.pop(self)
+        program, self._program = self._program, None
+        self._state = "failed"
+        try:
+            if kind is None and program is not None:
+                self._finish(program)
+                self._state = "done"
+        finally:
+            if self._output is not None:
+                self._output.close()
+
+    def _finish(self, program: _core.Program) -> None:
+        from mskpp.report import output, result
+
+        program.finish()
+        if self._debug:
+            self._log_order(program)
+        with output.progress(len(program)) as progress:
+            timeline = _core.schedule(program)
+            progress("scheduled")
+            self._result = result.Result.of(self._costs, timeline)
+            if not self._debug and (self._trace or self._metrics):
+                output.write(self._reserve(), self._result, timeline, self._trace, self._metrics, progress)
+
+    def _log_order(self, program: _core.Program) -> None:
+        enqueued, dequeued, deadlock = _core.debug(program)
+        with at_least(logging.INFO):
+            if self._instr_log:
+                for line in (*enqueued, *dequeued):
+                    logger.info("%s", line)
+            if deadlock:
+                logger.error("%s", deadlock)
+                raise DeadlockError(deadlock)
+
+    def _require_open(self, what: str) -> None:
+        if self._state not in ("new", "open"):
+            raise StateError(_at_user_line(f"Chip: {what} after the block has ended has no effect; call it before or inside"))
+
+    def _reserve(self) -> OutputFolder:
+        from mskpp.report.output import OutputFolder
+
+        if self._output is None:
+            self._output = OutputFolder()
+        return self._output
+
+
+def current_chip() -> Any:
+    """The innermost Chip in force, or None."""
+    return context.current_owner(Chip)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The prediction as Python values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mskpp import _core
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What ran on one pipe, or under one instruction name. Flags and barriers do not count."""
+
+    name: str
+    cycles: int
+    """Busy cycles; of a pipe never more than the makespan."""
+    duration_us: float
+    bytes: int | None
+    """Bytes moved; None where nothing was moved."""
+    operations: int | None
+    """Operations computed; None where nothing was computed."""
+    count: int
+    """How many instructions."""
+    origins: dict[str, int] = field(default_factory=dict)
+    """How many of them by the origin of their cost: measured, interpolated, below_table, beyond_table, theoretical, inherited, user."""
+
+
+class Event(NamedTuple):
+    """One instruction of the timeline, in cycles from 0."""
+
+    name: str
+    pipe: str
+    start: int
+    end: int
+    kind: str
+    """move, computation, set_flag, wait_flag or barrier."""
+    work: int
+    """Bytes of a move, operations of a computation, 0 else."""
+    origin: str
+    line: str
+    """The line of user code, as "kernel.py:18"; "" where there is none."""
+
+
+class Result:
+    """The prediction for one block: ``total_cycles``, ``duration_us``, ``pipes``, ``instructions``, ``origins``, ``events()``."""
+
+    def __init__(self, chip: str, clock_mhz: float, total: int, pipes: list[Statistic], instructions: list[Statistic], timeline: _core.Timeline) -> None:
+        self.chip = chip
+        self.clock_mhz = clock_mhz
+        self.total_cycles = total
+        """The makespan: when the last instruction ends."""
+        self.pipes = {pipe.name: pipe for pipe in pipes}
+        """By full name, in the order they were first used."""
+        self.instructions = {instruction.name: instruction for instruction in instructions}
+        self._timeline = timeline
+
+    @classmethod
+    def of(cls, costs: _core.Costs, timeline: _core.Timeline) -> Result:
+        total, pipes, instructions = _core.measure(timeline)
+
+        def statistics(rows: list[tuple]) -> list[Statistic]:
+            return [
+                Statistic(name, cycles, cycles / costs.clock_mhz, moved if moves else None, done if computations else None, moves + computations, origins)
+                for name, cycles, moved, done, moves, computations, origins in rows
+            ]
+
+        return cls(costs.name, costs.clock_mhz, total, statistics(pipes), statistics(instructions), timeline)
+
+    @property
+    def duration_us(self) -> float:
+        """The makespan in microseconds."""
+        return self.total_cycles / self.clock_mhz
+
+    @property
+    def origins(self) -> dict[str, int]:
+        """How many instructions by the origin of their cost."""
+        total: Counter[str] = Counter()
+        for pipe in self.pipes.values():
+            total.update(pipe.origins)
+        return dict(total)
+
+    @property
+    def bound(self) -> str | None:
+        """The busiest pipe; None for an empty program."""
+        return max(self.pipes.values(), key=lambda pipe: pipe.cycles).name if self.pipes else None
+
+    def __len__(self) -> int:
+        """How many instructions were issued, flags and barriers included."""
+        return len(self._timeline)
+
+    def events(self) -> Iterator[Event]:
+        """Every instruction in the order issued."""
+        for i in range(len(self._timeline)):
+            yield Event(*self._timeline.event(i))
+
+    def __repr__(self) -> str:
+        bound = ""
+        if self.bound is not None and self.total_cycles:
+            share = self.pipes[self.bound].cycles / self.total_cycles
+            bound = f", busiest {self.bound} {share:.0%}"
+        return f"<{self.chip}: {self.duration_us:.3f} us, {self.total_cycles:,} cycles, {len(self):,} instructions{bound}>"
