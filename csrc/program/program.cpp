@@ -161,17 +161,17 @@ Cost Program::cost(const Computation& computation) {
     if (instruction.cost == CostRule::fixed) return costs_->fixed(instruction.cycles);
     if (instruction.cost == CostRule::per_register)
         return {whole_cycles(static_cast<double>(computation.registers) * instruction.cycles), Origin::theoretical};
-    ComputationMemo& memo = instruction_memo_[&instruction].second;
+    InstructionMemo& memo = instruction_memo_[&instruction];
     if (instruction.cost == CostRule::mmad) {
         const auto key = static_cast<std::uint64_t>(computation.key_dtype);
         if (memo.key != key || memo.m != computation.m || memo.k != computation.k || memo.n != computation.n)
-            memo = {key, computation.m, computation.k, computation.n, 0, nullptr,
+            memo = {memo.name, key, computation.m, computation.k, computation.n, 0, nullptr,
                     costs_->mmad(computation.key_dtype, computation.m, computation.k, computation.n)};
         return memo.cost;
     }
     if (memo.key != computation.key) {
         const RateTable& table = find_table(*costs_, computation);
-        memo = {computation.key, 0, 0, 0, 0, &table, {}};
+        memo = {memo.name, computation.key, 0, 0, 0, 0, &table, {}};
     }
     if (memo.work != computation.work) {
         memo.cost = costs_->vector(*memo.table, computation.key_dtype, computation.work);
@@ -218,8 +218,8 @@ Tensor Program::issue(const Instruction& instruction, Call call, const Place& pl
 
 void Program::add_computation(const Computation& computation, const Call& call, Cost cost, const Place& place) {
     const Instruction& instruction = *computation.instruction;
-    std::uint16_t& name = instruction_memo_.try_emplace(&instruction, no_id, ComputationMemo{}).first->second.first;
-    if (name == no_id || names_[name] != instruction.name) name = name_id(instruction.name);
+    std::uint16_t& name = instruction_memo_[&instruction].name;
+    if (name == no_id) name = name_id(instruction.name);
     const Pipe queue = slot(instruction.pipe, place, instruction.function);
     data_->begin();
     found_.clear();

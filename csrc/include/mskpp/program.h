@@ -267,7 +267,8 @@ private:
         double hit_ratio = 0;
         Cost cost;
     };
-    struct ComputationMemo {
+    struct InstructionMemo {
+        std::uint16_t name = 0xffff;  // not known yet
         std::uint64_t key = 0;
         std::int64_t m = 0, k = 0, n = 0, work = 0;
         const RateTable* table = nullptr;
@@ -304,7 +305,7 @@ private:
     std::unordered_map<FlagKey, Flag, FlagHash> flags_;
     std::array<MoveMemo, memory_count * memory_count * 2> move_memo_{};
     std::array<std::uint16_t, memory_count * memory_count> move_names_;
-    std::unordered_map<const Instruction*, std::pair<std::uint16_t, ComputationMemo>> instruction_memo_;
+    std::unordered_map<const Instruction*, InstructionMemo> instruction_memo_;
 };
 
 }  // namespace mskpp
