@@ -370,10 +370,9 @@ def ensure_venv() -> None:
         say("requirements changed; updating .venv")
         VENV_STAMP.unlink()
     else:
-        if VENV.exists():
-            say(".venv is incomplete or of another interpreter or place; making it anew")
+        again = VENV.exists()
         remove_venv()
-        say("making .venv")
+        say("making .venv anew, as it was incomplete or of another interpreter or place" if again else "making .venv")
         VENV.mkdir()
         VENV_OWNER.write_text("Made by build.py, which may delete this folder.\n")
         must(
