@@ -101,43 +101,14 @@ std::string_view name(Pipe pipe) {
     return first_spelling(pipes, pipe);
 }
 
-int bits(DType dtype) {
-    switch (dtype) {
-        case DType::unset: return 0;
-        case DType::UINT1: return 1;
-        case DType::UINT2: return 2;
-        case DType::INT4: return 4;
-        case DType::BOOL:
-        case DType::UINT8:
-        case DType::INT8: return 8;
-        case DType::UINT16:
-        case DType::INT16:
-        case DType::FP16:
-        case DType::BF16: return 16;
-        case DType::UINT32:
-        case DType::INT32:
-        case DType::FP32: return 32;
-        case DType::UINT64:
-        case DType::INT64: return 64;
-    }
-    return 0;
-}
-
-Shape::Shape(std::initializer_list<std::int64_t> extents) {
-    for (const std::int64_t extent : extents) push_back(extent);
-}
-
-void Shape::push_back(std::int64_t extent, std::string_view where) {
+void Shape::refuse(std::int64_t extent, std::string_view where) const {
     if (rank_ == max_rank)
         throw Error(ErrorKind::value, concat(where, ": more than ", max_rank, " axes; at most ", max_rank, " are allowed"));
     if (extent < 1 || extent > max_elements)
         throw Error(ErrorKind::value, concat(where, ": axis ", rank_, " has extent ", extent, "; allowed are 1 to ",
                                              max_elements));
-    if (elements_ > max_elements / extent)
-        throw Error(ErrorKind::value, concat(where, ": more than ", max_elements,
-                                             " elements (2^31-1), which is the most a tensor may have; split it"));
-    extent_[rank_++] = static_cast<std::int32_t>(extent);
-    elements_ *= extent;
+    throw Error(ErrorKind::value, concat(where, ": more than ", max_elements,
+                                         " elements (2^31-1), which is the most a tensor may have; split it"));
 }
 
 void Shape::replace_last(std::int64_t extent, std::string_view where) {
@@ -147,21 +118,13 @@ void Shape::replace_last(std::int64_t extent, std::string_view where) {
     *this = changed;
 }
 
-bool Shape::operator==(const Shape& other) const {
-    return rank_ == other.rank_ && std::equal(extent_.begin(), extent_.begin() + rank_, other.extent_.begin());
-}
-
 std::string Shape::text() const {
     std::string out = "[";
     for (int axis = 0; axis < rank_; ++axis) {
         if (axis != 0) out += ',';
-        out += std::to_string(extent_[axis]);
+        out += std::to_string((*this)[axis]);
     }
     return out + "]";
-}
-
-std::int64_t size_bytes(DType dtype, std::int64_t elements) {
-    return (elements * bits(dtype) + 7) / 8;
 }
 
 }  // namespace mskpp

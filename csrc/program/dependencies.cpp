@@ -32,19 +32,18 @@ std::uint32_t Dependencies::shape_id(const Shape& shape) {
     return recent - 1;
 }
 
-// The tensor's number in this program, given at its first use.
-std::uint32_t Dependencies::enrol(const Tensor& tensor) {
-    Storage& storage = *tensor.storage();
-    if (storage.latest.program == identity_.get()) return storage.latest.number;
-    for (const Storage::Enrolment& other : storage.others)
-        if (other.program == identity_.get()) return other.number;
+std::uint32_t Dependencies::enrol_anew(Storage& storage) {
+    if (storage.others)
+        for (const Storage::Enrolment& other : *storage.others)
+            if (other.program == identity_.get()) return other.number;
     const auto number = static_cast<std::uint32_t>(tensors_.size());
     tensors_.push_back({storage.line, shape_id(storage.type.shape), storage.memory, storage.type.dtype,
                         storage.type.format, storage.ready_at_start, none});
     if (storage.latest.program != nullptr && !storage.latest.alive.expired()) {
         const auto ended = [](const Storage::Enrolment& other) { return other.alive.expired(); };
-        storage.others.erase(std::remove_if(storage.others.begin(), storage.others.end(), ended), storage.others.end());
-        storage.others.push_back(storage.latest);
+        if (!storage.others) storage.others = std::make_unique<std::vector<Storage::Enrolment>>();
+        storage.others->erase(std::remove_if(storage.others->begin(), storage.others->end(), ended), storage.others->end());
+        storage.others->push_back(storage.latest);
     }
     storage.latest = {identity_.get(), identity_, number};
     return number;

@@ -49,7 +49,8 @@ void check_formats(const Tensor& target, const Tensor& source) {
 
 }  // namespace
 
-Move prepare_move(const Chip& chip, Tensor& target, const Tensor& source, const LoadOptions& options, bool allow_any_path) {
+Move prepare_move(const Chip& chip, const Tensor& target, const Tensor& source, const LoadOptions& options,
+                  bool allow_any_path) {
     if (options.repeat < 1) throw Error(ErrorKind::value, concat("load: repeat is ", options.repeat, "; it must be at least 1"));
     if (source.dtype() == DType::unset || !source.has_shape())
         throw Error(ErrorKind::value, concat("load: the source, a ", source.text(),
@@ -69,14 +70,17 @@ Move prepare_move(const Chip& chip, Tensor& target, const Tensor& source, const 
         throw Error(ErrorKind::value, concat("load: the target ", target.shape().text(), " is smaller than the source ",
                                              shape.text(), "; it must hold at least ", shape.elements(), " elements"));
     const bool transform = target.format() != Format::unset && target.format() != source.format();
+    return {source.memory(), target.memory(), size_bytes(source.dtype(), shape.elements()), transform, path};
+}
+
+void apply_move(Tensor& target, const Tensor& source) {
     Storage& storage = *target.storage();
     if (storage.type.dtype == DType::unset) storage.type.dtype = source.dtype();
     if (storage.type.format == Format::unset) storage.type.format = source.format();
     if (!storage.has_shape) {
-        storage.type.shape = shape;
+        storage.type.shape = source.shape();
         storage.has_shape = true;
     }
-    return {source.memory(), target.memory(), source.bytes(), transform, path};
 }
 
 namespace {
@@ -154,24 +158,28 @@ void check_mmad(const Instruction& instruction, const Tensor& x, const Tensor& y
                                             "; b must be ", floating ? "FP32 (or FP16, BF16)" : "INT32"));
 }
 
-// The dtypes of the cost key, as text and packed into a number that is never 0.
-void fill_key(const Instruction& instruction, const Call& call, DType output, Computation& out) {
-    out.key = 1;
-    out.dtypes.clear();
-    for (const char part : instruction.key) {
+std::array<DType, 4> key_of(const Instruction& instruction, const Call& call, DType output) {
+    std::array<DType, 4> key{};
+    for (std::size_t i = 0; i < instruction.key.size(); ++i) {
+        const char part = instruction.key[i];
         const Tensor* y = call.operands[1];
         if (part == 'y' && y == nullptr)
             throw Error(ErrorKind::type, concat(instruction.function, ": y must be a Tensor; its dtype decides the cost"));
-        const DType dtype = part == 'o' ? output : part == 'x' ? call.operands[0]->dtype() : y->dtype();
-        if (!out.dtypes.empty()) out.dtypes += ' ';
-        out.dtypes += name(dtype);
-        out.key = out.key << 5 | static_cast<std::uint64_t>(dtype);
+        key[i] = part == 'o' ? output : part == 'x' ? call.operands[0]->dtype() : y->dtype();
     }
+    return key;
 }
 
 }  // namespace
 
-void prepare_computation(const Chip& chip, const Instruction& instruction, Call& call, Computation& out) {
+std::string Computation::key_text() const {
+    std::string text;
+    for (const DType dtype : key)
+        if (dtype != DType::unset) text += concat(text.empty() ? "" : " ", name(dtype));
+    return text;
+}
+
+Computation prepare_computation(const Chip& chip, const Instruction& instruction, const Call& call) {
     if (chip.lacks(instruction.name))
         throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
                                              ") does not have this instruction"));
@@ -185,25 +193,32 @@ void prepare_computation(const Chip& chip, const Instruction& instruction, Call&
         throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
                                              ") has no vector registers; they came with architecture 3510"));
     const TensorType nothing;
-    const TensorType type = infer_output(instruction, x.type(), matrix ? call.operands[1]->type() : nothing,
-                                         matrix ? call.operands[2]->type() : nothing, call.attributes);
+    Computation out;
     out.instruction = &instruction;
-    out.key_dtype = x.dtype();
+    out.output = infer_output(instruction, x.type(), matrix ? call.operands[1]->type() : nothing,
+                              matrix ? call.operands[2]->type() : nothing, call.attributes);
+    out.x_dtype = x.dtype();
+    out.key = key_of(instruction, call, out.output.dtype);
     out.registers = (x.bytes() + register_bytes - 1) / register_bytes;
-    fill_key(instruction, call, type.dtype, out);
-    if (matrix) {
-        out.m = type.shape[0];
-        out.n = type.shape[1];
-        out.k = x.shape()[1];
-        out.work = out.m * out.n * out.k;  // each at most 2^31 in pairs, so below 2^62
-        out.created = Tensor(Memory::L0C, type.dtype, type.shape, type.format);
-        out.output = &out.created;
-        return;
-    }
     out.m = out.k = out.n = 0;
-    out.work = instruction.work == WorkRule::out ? type.shape.elements() : x.elements();
-    out.output = call.operands[static_cast<std::size_t>(instruction.output)];
-    out.output->set_type(type, instruction.function);
+    out.work = instruction.work == WorkRule::out ? out.output.shape.elements() : x.elements();
+    if (matrix) {
+        out.m = out.output.shape[0];
+        out.n = out.output.shape[1];
+        out.k = x.shape()[1];
+        out.work = out.m * out.n * out.k;  // m*n and k are below 2^31
+    } else {
+        call.operands[static_cast<std::size_t>(instruction.output)]->check_type(out.output, instruction.function);
+    }
+    return out;
+}
+
+Tensor apply_computation(const Computation& computation, const Call& call) {
+    const TensorType& type = computation.output;
+    const int output = computation.instruction->output;
+    if (output < 0) return Tensor(Memory::L0C, type.dtype, type.shape, type.format);
+    call.operands[static_cast<std::size_t>(output)]->set_type(type);
+    return *call.operands[static_cast<std::size_t>(output)];
 }
 
 }  // namespace mskpp

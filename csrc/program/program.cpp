@@ -117,10 +117,15 @@ std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cos
     return id;
 }
 
+void Program::require_scope(Pipe pipe, const Place& place, std::string_view who) const {
+    if (place.scope == none && (pipe == Pipe::RVECLD || pipe == Pipe::RVECEX || pipe == Pipe::RVECST))
+        throw Error(ErrorKind::state, concat(who, ": vector registers are used inside `with VecScope(name):` only"));
+}
+
+// The queue a group stands for this time.
 Pipe Program::slot(Pipe pipe, const Place& place, std::string_view who) {
     if (pipe != Pipe::RVECLD && pipe != Pipe::RVECEX && pipe != Pipe::RVECST) return pipe;
-    if (place.scope == none)
-        throw Error(ErrorKind::state, concat(who, ": vector registers are used inside `with VecScope(name):` only"));
+    require_scope(pipe, place, who);
     Scope& scope = scopes_[place.scope];
     if (pipe == Pipe::RVECLD) return scope.loads++ % 2 == 0 ? Pipe::RVECLD0 : Pipe::RVECLD1;
     if (pipe == Pipe::RVECEX) return scope.executes++ % 2 == 0 ? Pipe::RVECEX0 : Pipe::RVECEX1;
@@ -135,7 +140,8 @@ void Program::set_cache_hit_ratio(double ratio) {
 
 Cost Program::cost(const Move& move, const LoadOptions& options) {
     const std::size_t path = static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
-    MoveMemo& memo = move_memo_[path * 2 + (move.transform ? 1 : 0)];
+    const std::size_t way = static_cast<std::uint64_t>(move.bytes) * 0x9e3779b97f4a7c15u >> 62;
+    MoveMemo& memo = move_memo_[(path * 2 + (move.transform ? 1 : 0)) * moves_remembered + way];
     if (memo.bytes != move.bytes || memo.repeat != options.repeat || memo.hit_ratio != hit_ratio_)
         memo = {move.bytes, options.repeat, hit_ratio_,
                 costs_->move(*move.path, move.bytes, move.transform, options.repeat, hit_ratio_)};
@@ -146,45 +152,54 @@ namespace {
 
 const RateTable& find_table(const Costs& costs, const Computation& computation) {
     const Instruction& instruction = *computation.instruction;
-    if (const RateTable* table = costs.find_vector(instruction.name, computation.dtypes)) return *table;
+    const std::string dtypes = computation.key_text();
+    if (const RateTable* table = costs.find_vector(instruction.name, dtypes)) return *table;
     const std::vector<std::string> known = costs.vector_dtypes(instruction.name);
-    throw Error(ErrorKind::type, concat(instruction.function, ": no cost for ", computation.dtypes, " on ",
-                                        costs.chip().name(), "; costs exist for ",
-                                        known.empty() ? "none" : base::join(known, ", "),
+    throw Error(ErrorKind::type, concat(instruction.function, ": no cost for ", dtypes, " on ", costs.chip().name(),
+                                        "; costs exist for ", known.empty() ? "none" : base::join(known, ", "),
                                         ". Register one: docs/add_an_instruction.md"));
 }
 
 }  // namespace
+
+Program::InstructionMemo& Program::memo_of(const Instruction& instruction) {
+    if (latest_memo_ != nullptr && latest_memo_->instruction == &instruction) return *latest_memo_;
+    latest_memo_ = &instruction_memo_[&instruction];
+    latest_memo_->instruction = &instruction;
+    return *latest_memo_;
+}
 
 Cost Program::cost(const Computation& computation) {
     const Instruction& instruction = *computation.instruction;
     if (instruction.cost == CostRule::fixed) return costs_->fixed(instruction.cycles);
     if (instruction.cost == CostRule::per_register)
         return {whole_cycles(static_cast<double>(computation.registers) * instruction.cycles), Origin::theoretical};
-    InstructionMemo& memo = instruction_memo_[&instruction];
+    InstructionMemo& memo = memo_of(instruction);
     if (instruction.cost == CostRule::mmad) {
-        const auto key = static_cast<std::uint64_t>(computation.key_dtype);
-        if (memo.key != key || memo.m != computation.m || memo.k != computation.k || memo.n != computation.n)
-            memo = {memo.name, key, computation.m, computation.k, computation.n, 0, nullptr,
-                    costs_->mmad(computation.key_dtype, computation.m, computation.k, computation.n)};
+        if (memo.x_dtype == computation.x_dtype && memo.m == computation.m && memo.k == computation.k && memo.n == computation.n)
+            return memo.cost;
+        memo.cost = costs_->mmad(computation.x_dtype, computation.m, computation.k, computation.n);
+        memo.x_dtype = computation.x_dtype;
+        memo.m = computation.m;
+        memo.k = computation.k;
+        memo.n = computation.n;
         return memo.cost;
     }
-    if (memo.key != computation.key) {
-        const RateTable& table = find_table(*costs_, computation);
-        memo = {memo.name, computation.key, 0, 0, 0, 0, &table, {}};
+    if (memo.table == nullptr || memo.key != computation.key) {
+        memo.table = &find_table(*costs_, computation);
+        memo.key = computation.key;
+        memo.work = 0;
     }
     if (memo.work != computation.work) {
-        memo.cost = costs_->vector(*memo.table, computation.key_dtype, computation.work);
+        memo.cost = costs_->vector(*memo.table, computation.x_dtype, computation.work);
         memo.work = computation.work;
     }
     return memo.cost;
 }
 
 void Program::load(Tensor& target, const Tensor& source, const LoadOptions& options, const Place& place) {
-    TypeRollback rollback(target);
     const Move move = prepare_move(chip(), target, source, options, false);
     add_move(move, target, source, options, cost(move, options), place);
-    rollback.keep();
 }
 
 void Program::add_move(const Move& move, Tensor& target, const Tensor& source, const LoadOptions& options, Cost cost,
@@ -196,6 +211,7 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
         move_names_[path] = name_id(vld ? "RV_VLD" : vst ? "RV_VST" : "MOV-" + path_name(move.source, move.target));
     }
     const Pipe queue = slot(pipe != nullptr ? *pipe : move.path->pipe, place, "load");
+    apply_move(target, source);
     data_->begin();
     found_.clear();
     if (options.expect_value != no_mark)
@@ -207,28 +223,29 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
     data_->await(id);
 }
 
-Tensor Program::issue(const Instruction& instruction, Call call, const Place& place) {
-    TypeRollback rollback(*call.operands[static_cast<std::size_t>(std::max(instruction.output, 0))]);
-    Computation computation;
-    prepare_computation(chip(), instruction, call, computation);
-    add_computation(computation, call, cost(computation), place);
-    rollback.keep();
-    return *computation.output;
+Tensor Program::issue(const Instruction& instruction, const Call& call, const Place& place) {
+    const Computation computation = prepare_computation(chip(), instruction, call);
+    const Cost found = cost(computation);
+    require_scope(instruction.pipe, place, instruction.function);
+    Tensor output = apply_computation(computation, call);
+    add_computation(computation, call, output, found, place);
+    return output;
 }
 
-void Program::add_computation(const Computation& computation, const Call& call, Cost cost, const Place& place) {
+void Program::add_computation(const Computation& computation, const Call& call, const Tensor& output, Cost cost,
+                              const Place& place) {
     const Instruction& instruction = *computation.instruction;
-    std::uint16_t& name = instruction_memo_[&instruction].name;
-    if (name == no_id) name = name_id(instruction.name);
+    InstructionMemo& memo = memo_of(instruction);
+    if (memo.name == no_id) memo.name = name_id(instruction.name);
     const Pipe queue = slot(instruction.pipe, place, instruction.function);
     data_->begin();
     found_.clear();
     if (instruction.cost == CostRule::mmad && call.attributes.flag) data_->set_ready(*call.operands[2], true);
     for (std::size_t i = 0; i < instruction.arguments.size(); ++i)
         if (instruction.arguments[i].read && call.operands[i] != nullptr) data_->read(*call.operands[i], found_);
-    if (instruction.accumulates && data_->has_value(*computation.output)) data_->read_existing(*computation.output, found_);
-    const std::uint32_t id = commit(Kind::computation, queue, name, cost, computation.work, place);
-    data_->write(*computation.output, no_mark, id);
+    if (instruction.accumulates && data_->has_value(output)) data_->read_existing(output, found_);
+    const std::uint32_t id = commit(Kind::computation, queue, memo.name, cost, computation.work, place);
+    data_->write(output, no_mark, id);
     data_->await(id);
 }
 

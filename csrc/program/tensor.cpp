@@ -29,18 +29,13 @@ void Tensor::require_current() const {
                                              "; take the slice again"));
 }
 
-Shape Tensor::shape() const {
-    if (!view_) return storage_->type.shape;
+Shape Tensor::view_shape() const {
     require_current();
     Shape out;
     for (int i = 0; i < view_->rank; ++i)
         if (view_->axis[static_cast<std::size_t>(i)].visible) out.push_back(view_->axis[static_cast<std::size_t>(i)].count);
     if (out.rank() == 0) out.push_back(1);
     return out;
-}
-
-std::int64_t Tensor::elements() const {
-    return view_ ? shape().elements() : storage_->type.shape.elements();
 }
 
 std::string Tensor::text() const {
@@ -131,19 +126,19 @@ Box Tensor::region() const {
     return box;
 }
 
-void Tensor::set_type(const TensorType& type, const std::string& who) {
+void Tensor::check_type(const TensorType& type, std::string_view who) const {
+    if (!view_) return;
+    if (type.dtype != dtype())
+        throw Error(ErrorKind::type, concat(who, ": writes ", name(type.dtype), " ", type.shape.text(), " into a slice of ",
+                                            name(dtype()), " ", shape().text(), "; a slice keeps its dtype"));
+    if (type.shape.elements() != elements())
+        throw Error(ErrorKind::value, concat(who, ": writes ", type.shape.text(), " into a slice of ", shape().text(),
+                                             "; they must have the same number of elements"));
+}
+
+void Tensor::set_type(const TensorType& type) {
+    if (view_) return;
     Storage& storage = *storage_;
-    if (view_) {
-        require_current();
-        if (type.dtype != storage.type.dtype)
-            throw Error(ErrorKind::type, concat(who, ": writes ", name(type.dtype), " ", type.shape.text(),
-                                                " into a slice of ", name(storage.type.dtype), " ", shape().text(),
-                                                "; a slice keeps its dtype"));
-        if (type.shape.elements() != elements())
-            throw Error(ErrorKind::value, concat(who, ": writes ", type.shape.text(), " into a slice of ", shape().text(),
-                                                 "; they must have the same number of elements"));
-        return;
-    }
     if (storage.has_shape && !(storage.type.shape == type.shape)) ++storage.generation;
     storage.type = type;
     storage.has_shape = true;

@@ -97,7 +97,7 @@ struct LoadOptions {
     std::int64_t expect_value = no_mark;    // waits for the version so marked
 };
 
-// A checked move. `legal` is false where the chip has no such path (only with allow_any_path).
+// A checked move. `path` is null where the chip has no such path (only with allow_any_path).
 struct Move {
     Memory source, target;
     std::int64_t bytes;
@@ -105,11 +105,37 @@ struct Move {
     const Path* path;
 };
 
-// Checks `target.load(source)` and gives the target what it lacks of dtype, shape and format. Error (value, type) before
-// anything is changed.
-Move prepare_move(const Chip& chip, Tensor& target, const Tensor& source, const LoadOptions& options, bool allow_any_path);
+// Checks `target.load(source)`; changes nothing. Error (value, type).
+Move prepare_move(const Chip& chip, const Tensor& target, const Tensor& source, const LoadOptions& options,
+                  bool allow_any_path);
+// Gives the target what it lacks of dtype, shape and format.
+void apply_move(Tensor& target, const Tensor& source);
 
-// Gives a tensor back the type it had, unless keep() was called: what failed leaves no traces.
+// The operands of one call, in the order of the instruction's arguments; null for numbers and attributes.
+struct Call {
+    std::array<Tensor*, 8> operands{};
+    Attributes attributes;
+};
+
+// A checked computation.
+struct Computation {
+    const Instruction* instruction;
+    TensorType output;       // its type; Tensor: the operand that is written, or a new one
+    DType x_dtype;           // the unit of the rate
+    std::array<DType, 4> key;  // dtypes of the cost key, unset behind the last
+    std::int64_t work;       // operations reported
+    std::int64_t m, k, n;    // of mmad
+    std::int64_t registers;  // 256-byte registers of x
+
+    std::string key_text() const;  // "FP16 FP16 FP16"
+};
+
+// Checks the operands and infers the output's type; changes nothing. Error (value, type).
+Computation prepare_computation(const Chip& chip, const Instruction& instruction, const Call& call);
+// The tensor that is written, with its type set: the operand, or a new one.
+Tensor apply_computation(const Computation& computation, const Call& call);
+
+// Gives a tensor back the type it had, unless keep() was called. For what can fail after the type was set.
 class TypeRollback {
 public:
     explicit TypeRollback(const Tensor& tensor)
@@ -130,28 +156,6 @@ private:
     bool has_shape_;
     std::uint32_t generation_;
 };
-
-// The operands of one call, in the order of the instruction's arguments; null for numbers and attributes.
-struct Call {
-    std::array<Tensor*, 8> operands{};
-    Attributes attributes;
-};
-
-// A checked computation.
-struct Computation {
-    const Instruction* instruction;
-    Tensor* output;          // one of the operands, or the new tensor
-    Tensor created;
-    DType key_dtype;         // of x: the unit of the rate
-    std::string dtypes;      // key into the rate tables: "FP16 FP16 FP16"
-    std::uint64_t key;       // the same as a number
-    std::int64_t work;       // operations reported
-    std::int64_t m, k, n;    // of mmad
-    std::int64_t registers;  // 256-byte registers of x
-};
-
-// Checks the operands, infers the output's type and sets it. Error (value, type) before anything is changed.
-void prepare_computation(const Chip& chip, const Instruction& instruction, Call& call, Computation& out);
 
 // An instruction of the user's own, checked by its author.
 struct OwnInstruction {
@@ -177,13 +181,14 @@ public:
     // A move, as prepare_move() and add_move() together.
     void load(Tensor& target, const Tensor& source, const LoadOptions& options = {}, const Place& place = {});
     // A computation; returns its output.
-    Tensor issue(const Instruction& instruction, Call call, const Place& place = {});
+    Tensor issue(const Instruction& instruction, const Call& call, const Place& place = {});
 
     Cost cost(const Move& move, const LoadOptions& options);
     Cost cost(const Computation& computation);
     void add_move(const Move& move, Tensor& target, const Tensor& source, const LoadOptions& options, Cost cost,
                   const Place& place, const Pipe* pipe = nullptr);
-    void add_computation(const Computation& computation, const Call& call, Cost cost, const Place& place);
+    void add_computation(const Computation& computation, const Call& call, const Tensor& output, Cost cost,
+                         const Place& place);
     void add_own(const OwnInstruction& own, const Place& place);
 
     // "PIPE-MTE2" on the current core, or "aic0_PIPE-MTE2". Ids are 0 to 65535.
@@ -262,23 +267,29 @@ private:
         }
     };
     // The cost found last, per path and per instruction: tiles repeat.
+    // Costs found last, per path and per instruction: tiles repeat.
     struct MoveMemo {
         std::int64_t bytes = 0, repeat = 0;
         double hit_ratio = 0;
         Cost cost;
     };
+    static constexpr std::size_t moves_remembered = 4;  // per path, with and without a change of format
     struct InstructionMemo {
+        const Instruction* instruction = nullptr;
         std::uint16_t name = 0xffff;  // not known yet
-        std::uint64_t key = 0;
+        DType x_dtype = DType::unset;
+        std::array<DType, 4> key{};
         std::int64_t m = 0, k = 0, n = 0, work = 0;
         const RateTable* table = nullptr;
         Cost cost;
     };
 
+    InstructionMemo& memo_of(const Instruction& instruction);
     std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work, std::uint32_t line);
     std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place);
     std::uint16_t pipe_id(const FlagEnd& end);
     std::uint16_t name_id(const std::string& name);
+    void require_scope(Pipe pipe, const Place& place, std::string_view who) const;
     Pipe slot(Pipe pipe, const Place& place, std::string_view who);
     FlagEnd parse_end(std::string_view text, const Place& place, const char* who);
     std::pair<const FlagKey, Flag>& flag(std::string_view source, std::string_view target, std::int64_t id,
@@ -303,9 +314,10 @@ private:
     std::unordered_map<std::string, std::uint16_t> name_ids_;
     std::vector<Scope> scopes_;
     std::unordered_map<FlagKey, Flag, FlagHash> flags_;
-    std::array<MoveMemo, memory_count * memory_count * 2> move_memo_{};
+    std::array<MoveMemo, memory_count * memory_count * 2 * moves_remembered> move_memo_{};
     std::array<std::uint16_t, memory_count * memory_count> move_names_;
     std::unordered_map<const Instruction*, InstructionMemo> instruction_memo_;
+    InstructionMemo* latest_memo_ = nullptr;
 };
 
 }  // namespace mskpp

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mskpp/instruction.h"
@@ -53,7 +54,7 @@ struct Storage {
         std::uint32_t number = 0;
     };
     Enrolment latest;
-    std::vector<Enrolment> others;
+    std::unique_ptr<std::vector<Enrolment>> others;
 };
 
 class Tensor {
@@ -69,8 +70,9 @@ public:
     Format format() const { return storage_->type.format; }
     bool has_shape() const { return storage_->has_shape; }
     bool is_view() const { return view_ != nullptr; }
-    Shape shape() const;              // of the view; [1] where every axis was dropped; Error (state) for a stale slice
-    std::int64_t elements() const;
+    // Of the view; [1] where every axis was dropped. Error (state) for a stale slice.
+    Shape shape() const { return view_ ? view_shape() : storage_->type.shape; }
+    std::int64_t elements() const { return view_ ? view_shape().elements() : storage_->type.shape.elements(); }
     std::int64_t bytes() const { return size_bytes(dtype(), elements()); }
     TensorType type() const { return {dtype(), format(), shape()}; }
     std::string text() const;         // "L1 tensor [64,64] FP16"
@@ -80,9 +82,11 @@ public:
     Tensor slice(const std::vector<Index>& indices) const;
     Box region() const;
 
-    // Gives the tensor the type of what is written into it. A slice keeps its storage's type: Error (type, value) when
-    // the dtype or the number of elements differs. `who` starts the message.
-    void set_type(const TensorType& type, const std::string& who);
+    // Error (type, value) when the type cannot be written here: a slice keeps its storage's dtype and its number of
+    // elements. `who` starts the message.
+    void check_type(const TensorType& type, std::string_view who) const;
+    // Gives the tensor the type of what is written into it; a slice keeps its own. REQUIRES: check_type() passed.
+    void set_type(const TensorType& type);
 
     const std::shared_ptr<Storage>& storage() const { return storage_; }
 
@@ -96,6 +100,7 @@ private:
         std::uint32_t generation;
         std::array<Axis, Shape::max_rank> axis;
     };
+    Shape view_shape() const;
     void require_current() const;
     View whole() const;
     static void apply(Axis& axis, const Index& index, int position);

@@ -41,7 +41,10 @@ std::string_view name(Format format);
 std::string_view name(Pipe pipe);  // "PIPE-MTE1", "RVECLD0"
 
 // Width of one element in bits: 1 for UINT1 up to 64 for INT64; 0 for unset.
-int bits(DType dtype);
+inline int bits(DType dtype) {
+    constexpr std::uint8_t width[] = {0, 8, 1, 2, 8, 16, 32, 64, 4, 8, 16, 32, 64, 16, 16, 32};  // in the order of DType
+    return width[static_cast<std::size_t>(dtype)];
+}
 
 // Extents per axis, outermost first. At most max_rank axes and 2^31-1 elements.
 class Shape {
@@ -50,26 +53,41 @@ public:
     static constexpr std::int64_t max_elements = 2147483647;
 
     Shape() = default;
-    Shape(std::initializer_list<std::int64_t> extents);
+    Shape(std::initializer_list<std::int64_t> extents) {
+        for (const std::int64_t extent : extents) push_back(extent);
+    }
 
-    // Adds an innermost axis; Error (value, overflow) when the extent is not in 1..2^31-1 or a limit is passed.
-    void push_back(std::int64_t extent, std::string_view where = "shape");
-    void pop_back() { elements_ /= extent_[--rank_]; }
+    // Adds an innermost axis; Error (value) when the extent is not in 1..2^31-1 or a limit is passed.
+    void push_back(std::int64_t extent, std::string_view where = "shape") {
+        if (rank_ == max_rank || extent < 1 || extent > max_elements || elements_ * extent > max_elements) refuse(extent, where);
+        extent_[static_cast<std::size_t>(rank_++)] = static_cast<std::int32_t>(extent);
+        elements_ *= extent;
+    }
+    void pop_back() { elements_ /= extent_[static_cast<std::size_t>(--rank_)]; }
     void replace_last(std::int64_t extent, std::string_view where);
 
     int rank() const { return rank_; }
-    std::int32_t operator[](int axis) const { return extent_[axis]; }
+    std::int32_t operator[](int axis) const { return extent_[static_cast<std::size_t>(axis)]; }
     std::int64_t elements() const { return elements_; }
-    bool operator==(const Shape& other) const;
+    bool operator==(const Shape& other) const {
+        if (rank_ != other.rank_ || elements_ != other.elements_) return false;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rank_); ++i)
+            if (extent_[i] != other.extent_[i]) return false;
+        return true;
+    }
     std::string text() const;  // "[32,48]"
 
 private:
+    [[noreturn]] void refuse(std::int64_t extent, std::string_view where) const;
+
     std::array<std::int32_t, max_rank> extent_{};
     int rank_ = 0;
     std::int64_t elements_ = 1;
 };
 
 // Bytes of that many elements, the whole rounded up (three INT4 are two bytes).
-std::int64_t size_bytes(DType dtype, std::int64_t elements);
+inline std::int64_t size_bytes(DType dtype, std::int64_t elements) {
+    return (elements * bits(dtype) + 7) / 8;
+}
 
 }  // namespace mskpp

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test gets: a folder of its own, a clean package, and whole outputs compared with the files of test/golden/."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from mskpp import _core
+from mskpp.core import context, instructions, outside, registry
+
+import mskpp
+
+GOLDEN = Path(__file__).parent / "golden"
+MEMORIES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB", "VEC")
+
+# The same examples every time, so that a red build is red for everybody; `--hypothesis-profile=search` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the expected results of test/golden anew")
+
+
+@pytest.fixture(autouse=True)
+def clean_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test runs in a folder of its own and leaves no registration, warning mark or open block to the next one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MSKPP_CHIP_PATH", raising=False)
+    token = context.variable.set(None)
+    outside.warn_outside.cache_clear()
+    yield
+    context.variable.reset(token)
+    outside.warn_outside.cache_clear()
+    forget_registrations()
+
+
+def forget_registrations() -> None:
+    """Takes back every RegisterOf and RegisterPrefOf."""
+    registry._instructions.clear()
+    registry._models.clear()
+    registry._move_pipes.clear()
+    for source, target in itertools.product(MEMORIES, repeat=2):
+        _core.set_move_model(source, target, None, None)
+    for name, instruction in instructions.BUILT_IN.items():
+        instruction.model = None
+        setattr(mskpp, name, instruction)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden(name, text): the whole text is what test/golden/<name> holds."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            file.write_text(text, encoding="utf-8")
+            return
+        expected = file.read_text(encoding="utf-8") if file.exists() else ""
+        if text == expected:
+            return
+        lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), f"test/golden/{name}", "now", lineterm="")
+        shown = "\n".join(itertools.islice(lines, 60))
+        pytest.fail(f"{shown}\n\ntest/golden/{name} differs. If the new output is right: python3 build.py golden", pytrace=False)
+
+    return compare
+
+
+@pytest.fixture
+def outside_chip() -> Iterator[None]:
+    """For tests that issue instructions outside any chip on purpose: the warning given there is no failure."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "an instruction outside any", RuntimeWarning)
+        yield
+
+
+needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
