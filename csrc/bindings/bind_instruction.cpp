@@ -144,9 +144,32 @@ ModelAnswer ask_user(const LaunchObject& launch, nb::handle output) {
 }
 
 // The output as Python sees it: the argument itself, or a new Tensor.
-nb::object output_object(const LaunchObject& launch, const Computation& computation) {
-    const int output = launch.made_by->instruction->output;
-    return output >= 0 ? nb::borrow(launch.arguments[output]) : nb::cast(computation.created);
+nb::object output_object(const LaunchObject& launch, const Tensor& output) {
+    const int argument = launch.made_by->instruction->output;
+    return argument >= 0 ? nb::borrow(launch.arguments[argument]) : nb::cast(output);
+}
+
+// An instruction that the user gave a cost: the model sees the output as it will be.
+Tensor issue_with_model(const LaunchObject& launch, const Call& call, Program& program, const Place& place, nb::object& object) {
+    const Instruction& instruction = *launch.made_by->instruction;
+    Computation computation = prepare_computation(program.chip(), instruction, call);
+    TypeRollback rollback(*call.operands[static_cast<std::size_t>(std::max(instruction.output, 0))]);
+    const Tensor output = apply_computation(computation, call);
+    object = output_object(launch, output);
+    const ModelAnswer answer = ask_user(launch, object);
+    computation.work = answer.work;
+    program.add_computation(computation, call, output, {answer.cycles, Origin::user}, place);
+    rollback.keep();
+    return output;
+}
+
+// Outside any chip: checked as on the default chip, then dropped.
+Tensor check_only(const LaunchObject& launch, const Call& call) {
+    const auto costs = nb::cast<std::shared_ptr<Costs>>(state().default_costs());
+    state().warn_outside();
+    const Computation computation = prepare_computation(costs->chip(), *launch.made_by->instruction, call);
+    if (launch.made_by->model == nullptr) Program(costs, state().sources).cost(computation);
+    return apply_computation(computation, call);
 }
 
 PyObject* issue(LaunchObject& launch) {
@@ -160,25 +183,13 @@ PyObject* issue(LaunchObject& launch) {
     const bool recording = frame != nullptr && frame->program;
     Place place = recording ? frame->place : Place{};
     place.line = current_line();
-    TypeRollback rollback(*call.operands[static_cast<std::size_t>(std::max(instruction.output, 0))]);
-    Computation computation;
-    prepare_computation(current_costs(frame).chip(), instruction, call, computation);
-    if (instruction.output < 0) computation.created.storage()->line = place.line;
-    nb::object output = output_object(launch, computation);
-    if (!recording) {
-        state().warn_outside();
-        if (launch.made_by->model == nullptr)
-            Program(nb::cast<std::shared_ptr<Costs>>(state().default_costs()), state().sources).cost(computation);
-    } else if (launch.made_by->model != nullptr) {
-        const ModelAnswer answer = ask_user(launch, output);
-        computation.work = answer.work;
-        frame->program->add_computation(computation, call, {answer.cycles, Origin::user}, place);
-    } else {
-        frame->program->add_computation(computation, call, frame->program->cost(computation), place);
-    }
-    rollback.keep();
-    launch.launched = true;
-    return PyTuple_Pack(1, output.ptr());
+    nb::object object;
+    const Tensor output = !recording                          ? check_only(launch, call)
+                          : launch.made_by->model != nullptr ? issue_with_model(launch, call, *frame->program, place, object)
+                                                              : frame->program->issue(instruction, call, place);
+    if (instruction.output < 0) output.storage()->line = place.line;
+    if (!object.is_valid()) object = output_object(launch, output);
+    return PyTuple_Pack(1, object.ptr());
 }
 
 PyObject* launch_call(PyObject* self, PyObject* const*, std::size_t count, PyObject* names) {

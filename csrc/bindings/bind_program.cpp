@@ -26,7 +26,7 @@ void add_own(const std::string& name, const std::string& pipe, nb::handle inputs
              std::int64_t cycles) {
     Frame* frame = current_frame();
     if (frame == nullptr || !frame->program) return state().warn_outside(), void();
-    OwnInstruction own{name, parse_pipe(pipe, name), Kind::computation, tensors_of(inputs, name, "inputs"),
+    OwnInstruction own{name, parse_queue(pipe, name), Kind::computation, tensors_of(inputs, name, "inputs"),
                        tensors_of(outputs, name, "outputs"), work, cycles};
     Place place = frame->place;
     place.line = current_line();
@@ -70,11 +70,11 @@ void set_move_model(const std::string& source, const std::string& target, nb::ob
     const auto path = static_cast<std::size_t>(parse_memory(source, "RegisterPrefOf")) * memory_count +
                       static_cast<std::size_t>(parse_memory(target, "RegisterPrefOf"));
     state().move_models[path] = model.is_none() ? nb::object() : std::move(model);
-    state().move_pipes[path] = pipe.is_none() ? std::nullopt : std::optional<Pipe>(parse_pipe(text_of(pipe, "RegisterOf", "pipe"), "RegisterOf"));
+    state().move_pipes[path] = pipe.is_none() ? std::nullopt : std::optional<Pipe>(parse_queue(text_of(pipe, "RegisterOf", "pipe"), "RegisterOf"));
 }
 
 std::string check_pipe(nb::handle pipe, const std::string& who) {
-    return std::string(name(parse_pipe(text_of(pipe, who.c_str(), "pipe"), who)));
+    return std::string(name(parse_queue(text_of(pipe, who.c_str(), "pipe"), who)));
 }
 
 }  // namespace

@@ -15,9 +15,10 @@ void init_tensor(Tensor* self, nb::handle mem_type, nb::handle dtype, nb::handle
     const DType parsed = dtype.is_none() ? DType::unset : parse_dtype(text_of(dtype, "Tensor", "dtype"), "Tensor");
     const Format layout = format.is_none() ? Format::unset : parse_format(text_of(format, "Tensor", "format"), "Tensor");
     const bool ready = flag_of(is_inited, "Tensor", "is_inited");
-    std::optional<Shape> shape;
-    if (!size.is_none()) shape = shape_of(size, "Tensor", "size");
-    new (self) Tensor(memory, parsed, shape, layout, ready);
+    if (size.is_none())
+        new (self) Tensor(memory, parsed, layout, ready);
+    else
+        new (self) Tensor(memory, parsed, shape_of(size, "Tensor", "size"), layout, ready);
     self->storage()->line = current_line();
 }
 
@@ -52,23 +53,24 @@ Tensor subscript(const Tensor& self, nb::handle key) {
     return self.slice(indices);
 }
 
-// The user's cost of the path, if there is one, and what the path lacks of the chip's.
+// A move whose path the user gave a cost, and perhaps a pipe.
 void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::handle source_object, const Tensor& source,
                      const LoadOptions& options, std::size_t path, const Place& place) {
     State& s = state();
     const Move move = prepare_move(frame.program->chip(), self, source, options, true);
-    const std::optional<Pipe> pipe = s.move_pipes[path] ? s.move_pipes[path]
-                                     : move.path        ? std::optional<Pipe>(move.path->pipe)
-                                                        : std::nullopt;
-    if (!pipe)
+    if (!s.move_pipes[path] && move.path == nullptr)
         throw Error(ErrorKind::value, concat("load: ", frame.program->chip().name(), " has no path ", name(move.source), " to ",
                                              name(move.target), " and its registration names no pipe; set `pipe` on the "
                                              "registered class: docs/add_an_instruction.md"));
+    const Pipe pipe = s.move_pipes[path] ? *s.move_pipes[path] : move.path->pipe;
+    TypeRollback rollback(self);
+    apply_move(self, source);  // the model sees the target as it will be
     nb::dict attributes;
     attributes["repeat"] = options.repeat;
     attributes["transform"] = move.transform;
     const ModelAnswer answer = ask_model(s.move_models[path], nb::make_tuple(source_object), nb::make_tuple(self_object), attributes);
-    frame.program->add_move(move, self, source, options, {answer.cycles, Origin::user}, place, &*pipe);
+    frame.program->add_move(move, self, source, options, {answer.cycles, Origin::user}, place, &pipe);
+    rollback.keep();
 }
 
 void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, nb::handle set_value, nb::handle expect_value) {
@@ -82,23 +84,20 @@ void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, n
         throw Error(ErrorKind::value, concat("load: set_value is ", options.set_value, " and expect_value ", options.expect_value,
                                              "; allowed are -1 (none) and above"));
     Frame* frame = current_frame();
-    TypeRollback rollback(self);
     const auto path = static_cast<std::size_t>(source.memory()) * memory_count + static_cast<std::size_t>(self.memory());
+    const bool own_cost = state().move_models[path].is_valid();
     if (frame == nullptr || !frame->program) {
         state().warn_outside();
-        prepare_move(current_costs(frame).chip(), self, source, options, state().move_models[path].is_valid());
-        rollback.keep();
+        prepare_move(current_costs(frame).chip(), self, source, options, own_cost);
+        apply_move(self, source);
         return;
     }
     Place place = frame->place;
     place.line = current_line();
-    if (state().move_models[path].is_valid()) {
+    if (own_cost)
         load_with_model(*frame, self, self_object, source_object, source, options, path, place);
-    } else {
-        const Move move = prepare_move(frame->program->chip(), self, source, options, false);
-        frame->program->add_move(move, self, source, options, frame->program->cost(move, options), place);
-    }
-    rollback.keep();
+    else
+        frame->program->load(self, source, options, place);
 }
 
 void set_ready(const Tensor& self, bool ready) {
@@ -125,7 +124,7 @@ void set_size(Tensor& self, nb::handle size) {
         self.storage()->has_shape = false;
         return;
     }
-    self.set_type({self.dtype(), self.format(), shape_of(size, "Tensor", "size")}, "Tensor");
+    self.set_type({self.dtype(), self.format(), shape_of(size, "Tensor", "size")});
 }
 
 std::string represent(const Tensor& self) {

@@ -196,7 +196,7 @@ void Chip::read_paths(const fs::path& file) {
     for (const auto& row : table.rows()) {
         const std::string where = "data: " + table.place(row);
         const Path path{parse_memory(table.text(row, "source"), where), parse_memory(table.text(row, "target"), where),
-                        parse_pipe(table.text(row, "pipe"), where), table.number(row, "port_bytes_per_cycle")};
+                        parse_queue(table.text(row, "pipe"), where), table.number(row, "port_bytes_per_cycle")};
         int& index = path_index_[static_cast<std::size_t>(path.source)][static_cast<std::size_t>(path.target)];
         if (index != 0) table.fail(row, concat("path ", path_name(path.source, path.target), " stands here a second time"));
         paths_.push_back(path);
@@ -210,11 +210,6 @@ std::optional<std::int64_t> Chip::capacity_bytes(Memory memory) const {
     key += "_bytes";
     if (attributes_.count(key)) return static_cast<std::int64_t>(figure(key));
     return base_ ? base_->capacity_bytes(memory) : std::nullopt;
-}
-
-const Path* Chip::path(Memory source, Memory target) const {
-    const int index = path_index_[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)];
-    return index == 0 ? nullptr : &paths_[static_cast<std::size_t>(index - 1)];
 }
 
 bool Chip::lacks(std::string_view instruction) const {

@@ -85,6 +85,14 @@ Pipe parse_pipe(std::string_view text, std::string_view where) {
     return parse(pipes, text, where, "pipe", ErrorKind::value);
 }
 
+Pipe parse_queue(std::string_view text, std::string_view where) {
+    const Pipe pipe = parse_pipe(text, where);
+    if (pipe == Pipe::VEC || pipe == Pipe::ALL)
+        throw Error(ErrorKind::value, concat(where, ": '", text, "' names no single pipe; an instruction runs on PIPE-MTE1, "
+                                             "PIPE-MTE2, PIPE-MTE3, PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, RVECLD, RVECEX or RVECST"));
+    return pipe;
+}
+
 std::string_view name(Memory memory) {
     return first_spelling(memories, memory);
 }

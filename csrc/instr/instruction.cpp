@@ -89,7 +89,7 @@ void parse_arguments(const base::Csv& table, const base::Csv::Row& row, Instruct
 void parse_cost(const base::Csv& table, const base::Csv::Row& row, Instruction& out) {
     const std::vector<std::string> words = base::words(table.text(row, "cost"));
     const std::string kind = words.empty() ? "" : words[0];
-    const auto cycles = words.size() == 2 ? base::to_double(words[1]) : std::nullopt;
+    const double cycles = words.size() == 2 ? base::to_double(words[1]).value_or(-1) : -1;
     const bool keyed = words.size() > 1 && std::all_of(words.begin() + 1, words.end(), [](const std::string& word) {
                            return word == "x" || word == "y" || word == "out";
                        });
@@ -98,9 +98,9 @@ void parse_cost(const base::Csv& table, const base::Csv::Row& row, Instruction& 
     } else if (kind == "rate" && keyed) {
         out.cost = CostRule::rate;
         for (std::size_t i = 1; i < words.size(); ++i) out.key.push_back(words[i][0]);
-    } else if ((kind == "fixed" || kind == "register") && cycles && *cycles >= 0) {
+    } else if ((kind == "fixed" || kind == "register") && cycles >= 0) {
         out.cost = kind == "fixed" ? CostRule::fixed : CostRule::per_register;
-        out.cycles = *cycles;
+        out.cycles = cycles;
     } else {
         table.fail(row, concat("cost is '", table.text(row, "cost"),
                                "'; allowed: 'rate' with x, y, out; 'fixed CYCLES'; 'register CYCLES'; 'mmad'"));
@@ -191,7 +191,7 @@ Memory Instruction::operand_memory() const {
 std::string Instruction::signature() const {
     std::vector<std::string> parts;
     for (const Argument& argument : arguments) parts.push_back(argument.name + (argument.has_default ? "=False" : ""));
-    return "(" + base::join(parts, ", ") + ")";
+    return concat("(", base::join(parts, ", "), ")");
 }
 
 TensorType infer_output(const Instruction& instruction, const TensorType& x, const TensorType& y, const TensorType& b,

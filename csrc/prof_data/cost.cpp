@@ -155,7 +155,9 @@ const Costs::PathTables& Costs::tables(const Path& path) const {
 
 Cost Costs::move(const Path& path, std::int64_t bytes, bool transform, std::int64_t repeat, double hit_ratio) const {
     const PathTables& curves = tables(path);
-    const RateTable* by_size = transform ? curves.by_size_transformed.get() : curves.by_size.get();
+    // Where a change of format was not measured on its own, the move still takes what it takes without.
+    const bool own = transform && curves.by_size_transformed;
+    const RateTable* by_size = own ? curves.by_size_transformed.get() : curves.by_size.get();
     const RateTable* rates = by_size;
     double work = static_cast<double>(bytes);
     Curve::Reading reading{work, path.port_bytes_per_cycle, Curve::Position::on_point};
@@ -172,9 +174,8 @@ Cost Costs::move(const Path& path, std::int64_t bytes, bool transform, std::int6
     const bool cached = path.target == Memory::GM || (path.source == Memory::GM && path.target == Memory::L1);
     if (cached) bandwidth *= hit_ratio + (1 - hit_ratio) / chip_->cache_miss_slowdown();
     const double cycles = work / bandwidth * (rates != nullptr ? rates->cycle_scale : 1.0);
-    const Origin origin = rates == nullptr      ? Origin::theoretical
-                          : rates->inherited    ? Origin::inherited
-                                                : origin_of(reading.position);
+    Origin origin = rates == nullptr ? Origin::theoretical : rates->inherited ? Origin::inherited : origin_of(reading.position);
+    if (transform && !own && origin == Origin::measured) origin = Origin::interpolated;
     return {whole_cycles(cycles), origin};
 }
 

@@ -23,8 +23,7 @@ Box whole_box(const Shape& shape) {
 }  // namespace
 
 std::uint32_t Dependencies::shape_id(const Shape& shape) {
-    std::uint32_t hash = static_cast<std::uint32_t>(shape.rank());
-    for (int i = 0; i < shape.rank(); ++i) hash = hash * 31 + static_cast<std::uint32_t>(shape[i]);
+    const auto hash = static_cast<std::uint32_t>(shape.elements()) * 31 + static_cast<std::uint32_t>(shape.rank() == 0 ? 0 : shape[0]);
     std::uint32_t& recent = recent_shape_[(hash * 0x9e3779b1u) >> 26];
     if (recent != 0 && shapes_[recent - 1] == shape) return recent - 1;
     shapes_.push_back(shape);
@@ -35,17 +34,17 @@ std::uint32_t Dependencies::shape_id(const Shape& shape) {
 std::uint32_t Dependencies::enrol_anew(Storage& storage) {
     if (storage.others)
         for (const Storage::Enrolment& other : *storage.others)
-            if (other.program == identity_.get()) return other.number;
+            if (other.in(identity_)) return other.number;
     const auto number = static_cast<std::uint32_t>(tensors_.size());
     tensors_.push_back({storage.line, shape_id(storage.type.shape), storage.memory, storage.type.dtype,
                         storage.type.format, storage.ready_at_start, none});
-    if (storage.latest.program != nullptr && !storage.latest.alive.expired()) {
-        const auto ended = [](const Storage::Enrolment& other) { return other.alive.expired(); };
+    if (!storage.latest.program.expired()) {
+        const auto ended = [](const Storage::Enrolment& other) { return other.program.expired(); };
         if (!storage.others) storage.others = std::make_unique<std::vector<Storage::Enrolment>>();
         storage.others->erase(std::remove_if(storage.others->begin(), storage.others->end(), ended), storage.others->end());
         storage.others->push_back(storage.latest);
     }
-    storage.latest = {identity_.get(), identity_, number};
+    storage.latest = {identity_, number};
     return number;
 }
 

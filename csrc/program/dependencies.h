@@ -63,7 +63,7 @@ private:
     // The tensor's number in this program, given at its first use.
     std::uint32_t enrol(const Tensor& tensor) {
         const Storage::Enrolment& latest = tensor.storage()->latest;
-        return latest.program == identity_.get() ? latest.number : enrol_anew(*tensor.storage());
+        return latest.in(identity_) ? latest.number : enrol_anew(*tensor.storage());
     }
     std::uint32_t enrol_anew(Storage& storage);
     std::uint32_t shape_id(const Shape& shape);

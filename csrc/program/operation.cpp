@@ -144,7 +144,7 @@ void check_mmad(const Instruction& instruction, const Tensor& x, const Tensor& y
     if (x.dtype() != y.dtype() && !(eight_bit(x.dtype()) && eight_bit(y.dtype())))
         throw Error(ErrorKind::type, concat(instruction.function, ": x is ", name(x.dtype()), " ", xs.text(), " but y is ",
                                             name(y.dtype()), " ", ys.text(), "; their dtypes must agree"));
-    const bool whole_bias = bs == Shape{xs[0], ys[1]};
+    const bool whole_bias = bs.rank() == 2 && bs[0] == xs[0] && bs[1] == ys[1];
     const bool row_bias = bs.elements() == ys[1] && bs[bs.rank() - 1] == ys[1];
     if (b.memory() == Memory::BT ? !row_bias : !whole_bias)
         throw Error(ErrorKind::value, concat(instruction.function, ": b is ", bs.text(), " in ", name(b.memory()),

@@ -68,9 +68,8 @@ std::uint16_t Program::core(std::string_view name) {
     return static_cast<std::uint16_t>(core_names_.size() - 1);
 }
 
-std::uint16_t Program::pipe_id(const FlagEnd& end) {
+std::uint16_t Program::new_pipe_id(const FlagEnd& end) {
     std::uint16_t& id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];
-    if (id != no_id) return id;
     id = static_cast<std::uint16_t>(pipes_.size());
     const std::string& core = core_names_[end.core];
     pipes_.push_back({end.core, end.pipe, none, none, concat(core, core.empty() ? "" : "-", mskpp::name(end.pipe))});

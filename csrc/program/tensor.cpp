@@ -10,18 +10,6 @@ namespace mskpp {
 
 using base::concat;
 
-Tensor::Tensor(Memory memory, DType dtype, std::optional<Shape> shape, Format format, bool ready)
-    : storage_(std::make_shared<Storage>()) {
-    storage_->memory = memory;
-    storage_->ready_at_start = ready || memory == Memory::GM;
-    storage_->type.dtype = dtype;
-    storage_->type.format = format;
-    if (shape) {
-        storage_->type.shape = *shape;
-        storage_->has_shape = true;
-    }
-}
-
 void Tensor::require_current() const {
     if (view_ && view_->generation != storage_->generation)
         throw Error(ErrorKind::state, concat("Tensor: this slice was taken before its ", name(memory()),

@@ -49,7 +49,11 @@ public:
     // Bytes of a memory of one core (GM: of the chip); nothing where the folder does not say.
     std::optional<std::int64_t> capacity_bytes(Memory memory) const;
 
-    const Path* path(Memory source, Memory target) const;  // null when there is no such path
+    // Null when there is no such path.
+    const Path* path(Memory source, Memory target) const {
+        const int index = path_index_[static_cast<std::size_t>(source)][static_cast<std::size_t>(target)];
+        return index == 0 ? nullptr : &paths_[static_cast<std::size_t>(index - 1)];
+    }
     const std::vector<Path>& paths() const { return paths_; }
 
     // The matrix unit: peak in MAC per cycle and the k of one fractal; 0 for a dtype it does not take.

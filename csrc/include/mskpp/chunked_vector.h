@@ -2,10 +2,18 @@
 // A vector that grows by whole chunks: no element moves, and growing never holds two copies, so the peak is the size.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <vector>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 namespace mskpp {
 
@@ -14,7 +22,8 @@ class ChunkedVector {
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-    static constexpr std::size_t chunk_bits = 14;
+    static constexpr std::size_t chunk_bytes = std::size_t{2} << 20;  // of a huge page
+    static constexpr std::size_t chunk_bits = std::bit_width(chunk_bytes / sizeof(T)) - 1;
     static constexpr std::size_t chunk_size = std::size_t{1} << chunk_bits;
 
     ChunkedVector() = default;
@@ -22,23 +31,51 @@ public:
     ChunkedVector& operator=(ChunkedVector&&) = default;
 
     std::size_t size() const { return size_; }
-    T& operator[](std::size_t i) { return chunks_[i >> chunk_bits][i & (chunk_size - 1)]; }
-    const T& operator[](std::size_t i) const { return chunks_[i >> chunk_bits][i & (chunk_size - 1)]; }
-    T& back() { return (*this)[size_ - 1]; }
+    T& operator[](std::size_t i) { return chunks_[i >> chunk_bits].get()[i & (chunk_size - 1)]; }
+    const T& operator[](std::size_t i) const { return chunks_[i >> chunk_bits].get()[i & (chunk_size - 1)]; }
 
     void push_back(const T& value) {
-        if ((size_ & (chunk_size - 1)) == 0 && (size_ >> chunk_bits) == chunks_.size())
-            chunks_.push_back(std::make_unique_for_overwrite<T[]>(chunk_size));
-        (*this)[size_++] = value;
+        if (room_ == 0) grow();
+        *next_++ = value;
+        --room_;
+        ++size_;
     }
 
+    // `count` elements of the value in place of what there was.
     void assign(std::size_t count, const T& value) {
-        size_ = 0;
-        for (std::size_t i = 0; i < count; ++i) push_back(value);
+        *this = ChunkedVector();
+        while (size_ < count) {
+            grow();
+            const std::size_t here = std::min(room_, count - size_);
+            std::fill_n(next_, here, value);
+            next_ += here;
+            room_ -= here;
+            size_ += here;
+        }
     }
 
 private:
-    std::vector<std::unique_ptr<T[]>> chunks_;
+    struct Free {
+        void operator()(T* chunk) const { std::free(chunk); }
+    };
+
+    // A page is only used once it is touched, so a small vector costs little. From the second chunk on, huge pages save
+    // most of the page faults.
+    void grow() {
+        const bool huge = !chunks_.empty();
+        void* chunk = huge ? std::aligned_alloc(chunk_bytes, chunk_bytes) : std::malloc(chunk_size * sizeof(T));
+        if (chunk == nullptr) throw std::bad_alloc();
+        chunks_.emplace_back(static_cast<T*>(chunk));
+#ifdef __linux__
+        if (huge) (void)::madvise(chunk, chunk_bytes, MADV_HUGEPAGE);  // a hint; refused, all goes on as before
+#endif
+        next_ = chunks_.back().get();
+        room_ = chunk_size;
+    }
+
+    std::vector<std::unique_ptr<T[], Free>> chunks_;
+    T* next_ = nullptr;
+    std::size_t room_ = 0;
     std::size_t size_ = 0;
 };
 

@@ -287,7 +287,11 @@ private:
     InstructionMemo& memo_of(const Instruction& instruction);
     std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work, std::uint32_t line);
     std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place);
-    std::uint16_t pipe_id(const FlagEnd& end);
+    std::uint16_t pipe_id(const FlagEnd& end) {
+        const std::uint16_t id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];
+        return id != 0xffff ? id : new_pipe_id(end);
+    }
+    std::uint16_t new_pipe_id(const FlagEnd& end);
     std::uint16_t name_id(const std::string& name);
     void require_scope(Pipe pipe, const Place& place, std::string_view who) const;
     Pipe slot(Pipe pipe, const Place& place, std::string_view who);

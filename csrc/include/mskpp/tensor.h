@@ -40,18 +40,24 @@ struct Box {
 // What tensors share: copies of a Tensor and slices of it are handles to one Storage.
 // REQUIRES: used from one thread at a time, together with the programs that use it.
 struct Storage {
+    Storage(Memory where, bool ready, const TensorType& given, bool shaped)
+        : memory(where), ready_at_start(ready), has_shape(shaped), type(given) {}
+
     Memory memory;
     bool ready_at_start;
-    bool has_shape = false;
+    bool has_shape;
     std::uint32_t generation = 0;  // counts changes of the shape; a slice from before one is stale
     std::uint32_t line = 0;        // where it was made: an id of the program's source table, 0 when not known
     TensorType type;
 
     // Its number in the program that used it last, and in others that are still there.
     struct Enrolment {
-        const void* program = nullptr;   // identity; the weak pointer keeps its address from being used again
-        std::weak_ptr<const char> alive;
+        std::weak_ptr<const char> program;  // its identity: one object a program, which dies with it
         std::uint32_t number = 0;
+
+        bool in(const std::shared_ptr<const char>& other) const {
+            return !program.owner_before(other) && !other.owner_before(program);
+        }
     };
     Enrolment latest;
     std::unique_ptr<std::vector<Enrolment>> others;
@@ -62,8 +68,10 @@ public:
     Tensor() = default;
     // GM tensors and tensors with `ready` hold a value from the start; the rest are empty until written. What is not
     // given (dtype unset, no shape, format unset) is taken from what is first loaded.
-    explicit Tensor(Memory memory, DType dtype = DType::unset, std::optional<Shape> shape = {},
-                    Format format = Format::unset, bool ready = false);
+    explicit Tensor(Memory memory, DType dtype = DType::unset, Format format = Format::unset, bool ready = false)
+        : storage_(std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, {}}, false)) {}
+    Tensor(Memory memory, DType dtype, const Shape& shape, Format format = Format::unset, bool ready = false)
+        : storage_(std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, shape}, true)) {}
 
     Memory memory() const { return storage_->memory; }
     DType dtype() const { return storage_->type.dtype; }

@@ -34,6 +34,8 @@ Memory parse_memory(std::string_view text, std::string_view where);
 DType parse_dtype(std::string_view text, std::string_view where);
 Format parse_format(std::string_view text, std::string_view where);
 Pipe parse_pipe(std::string_view text, std::string_view where);
+// As parse_pipe(), for where an instruction runs: a queue, or RVECLD or RVECEX, whose slots take turns.
+Pipe parse_queue(std::string_view text, std::string_view where);
 
 std::string_view name(Memory memory);
 std::string_view name(DType dtype);
@@ -59,9 +61,9 @@ public:
 
     // Adds an innermost axis; Error (value) when the extent is not in 1..2^31-1 or a limit is passed.
     void push_back(std::int64_t extent, std::string_view where = "shape") {
-        if (rank_ == max_rank || extent < 1 || extent > max_elements || elements_ * extent > max_elements) refuse(extent, where);
+        if (rank_ == max_rank || extent < 1 || extent > max_elements || std::int64_t{elements_} * extent > max_elements) refuse(extent, where);
         extent_[static_cast<std::size_t>(rank_++)] = static_cast<std::int32_t>(extent);
-        elements_ *= extent;
+        elements_ *= static_cast<std::int32_t>(extent);
     }
     void pop_back() { elements_ /= extent_[static_cast<std::size_t>(--rank_)]; }
     void replace_last(std::int64_t extent, std::string_view where);
@@ -81,8 +83,8 @@ private:
     [[noreturn]] void refuse(std::int64_t extent, std::string_view where) const;
 
     std::array<std::int32_t, max_rank> extent_{};
-    int rank_ = 0;
-    std::int64_t elements_ = 1;
+    std::int32_t rank_ = 0;
+    std::int32_t elements_ = 1;
 };
 
 // Bytes of that many elements, the whole rounded up (three INT4 are two bytes).
