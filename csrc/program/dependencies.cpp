@@ -7,12 +7,6 @@ namespace mskpp {
 
 namespace {
 
-constexpr std::uint32_t log_bit = 0x80000000u;  // writer_or_log: number of a log; none: neither
-
-bool has_log(const TensorRecord& tensor) {
-    return tensor.writer_or_log != none && (tensor.writer_or_log & log_bit) != 0;
-}
-
 Box whole_box(const Shape& shape) {
     Box box;
     box.rank = shape.rank();
@@ -104,16 +98,10 @@ void Dependencies::visible_writers(std::uint32_t number, const Box& box, std::ve
     }
 }
 
-void Dependencies::read(const Tensor& view, std::vector<Dependency>& out) {
-    const std::uint32_t number = enrol(view);
-    const TensorRecord& tensor = tensors_[number];
-    if (!has_log(tensor) && (tensor.writer_or_log != none || tensor.ready)) {
-        if (tensor.writer_or_log != none) out.push_back({tensor.writer_or_log, number});
-        return;
-    }
+void Dependencies::read_parts(const Tensor& view, std::uint32_t number, std::vector<Dependency>& out) {
     std::vector<Box> unwritten;
     visible_writers(number, view.region(), out, unwritten);
-    if (tensor.ready) return;
+    if (tensors_[number].ready) return;
     for (const Box& part : unwritten) found_.push_back({number, no_mark, part});
 }
 
@@ -134,7 +122,7 @@ void Dependencies::read_marked(const Tensor& view, std::int64_t mark, std::vecto
     found_.push_back({number, mark, box});
 }
 
-void Dependencies::await(std::uint32_t reader) {
+void Dependencies::start_waiting(std::uint32_t reader) {
     for (const Found& found : found_) {
         Log& log = log_of(found.tensor);
         if (found.mark == no_mark)

@@ -18,6 +18,8 @@ namespace mskpp {
 //  2. A log holds the writes that are still visible, in program order, and the parts that readers still wait for.
 //  3. No instruction ever waits for itself.
 class Dependencies {
+    static constexpr std::uint32_t log_bit = 0x80000000u;  // writer_or_log: below, a writer; else a log, or none
+
 public:
     explicit Dependencies(std::vector<LateDependency>& late) : late_(late) {}
 
@@ -25,14 +27,23 @@ public:
     void begin() { found_.clear(); }
     // Appends to `out` the earlier instructions that the read of the view waits for. What no earlier one wrote is kept
     // and, once await() is called for this reader, waits for the next writer.
-    void read(const Tensor& view, std::vector<Dependency>& out);
+    void read(const Tensor& view, std::vector<Dependency>& out) {
+        const std::uint32_t number = enrol(view);
+        const TensorRecord& tensor = tensors_[number];
+        if (tensor.writer_or_log < log_bit)  // written as a whole: the usual case
+            out.push_back({tensor.writer_or_log, number});
+        else if (tensor.writer_or_log != none || !tensor.ready)
+            read_parts(view, number, out);
+    }
     // As read(), for the version of the tensor marked with the value only.
     void read_marked(const Tensor& view, std::int64_t mark, std::vector<Dependency>& out);
     // As read(), but what has no value yet is not waited for.
     void read_existing(const Tensor& view, std::vector<Dependency>& out);
     void write(const Tensor& view, std::int64_t mark, std::uint32_t writer);
     // Starts the waiting for the parts that the reads found nobody for. After write(), so that no one waits for itself.
-    void await(std::uint32_t reader);
+    void await(std::uint32_t reader) {
+        if (!found_.empty()) start_waiting(reader);
+    }
 
     void set_ready(const Tensor& tensor, bool ready);
     bool has_value(const Tensor& view);
@@ -65,8 +76,13 @@ private:
         const Storage::Enrolment& latest = tensor.storage()->latest;
         return latest.in(identity_) ? latest.number : enrol_anew(*tensor.storage());
     }
+    void read_parts(const Tensor& view, std::uint32_t number, std::vector<Dependency>& out);
+    void start_waiting(std::uint32_t reader);
     std::uint32_t enrol_anew(Storage& storage);
     std::uint32_t shape_id(const Shape& shape);
+    static bool has_log(const TensorRecord& tensor) {
+        return tensor.writer_or_log != none && tensor.writer_or_log >= log_bit;
+    }
     Log& log_of(std::uint32_t number);
     Log* find_log(std::uint32_t number);
     void drop_plain_log(std::uint32_t number, std::uint32_t writer);

@@ -72,7 +72,7 @@ std::uint16_t Program::new_pipe_id(const FlagEnd& end) {
     std::uint16_t& id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];
     id = static_cast<std::uint16_t>(pipes_.size());
     const std::string& core = core_names_[end.core];
-    pipes_.push_back({end.core, end.pipe, none, none, concat(core, core.empty() ? "" : "-", mskpp::name(end.pipe))});
+    pipes_.push_back({end.core, end.pipe, none, none, none, concat(core, core.empty() ? "" : "-", mskpp::name(end.pipe))});
     return id;
 }
 
@@ -90,18 +90,26 @@ std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
     if (records_.size() >= most_instructions || dependencies_.size() + found_.size() >= none)
         throw Error(ErrorKind::overflow, "program: more than 2^31 instructions or 2^32 dependencies");
     const auto id = static_cast<std::uint32_t>(records_.size());
-    const std::uint16_t pipe = pipe_id(end);
+    const std::uint16_t pipe_number = pipe_id(end);
+    PipeInfo& pipe = pipes_[pipe_number];
     const auto first = static_cast<std::uint32_t>(dependencies_.size());
     const std::uint32_t barrier = core_barrier_[end.core];
-    if (barrier != pipes_[pipe].barrier) found_.push_back({barrier, none});
-    pipes_[pipe].barrier = barrier;
+    if (barrier != pipe.barrier) {
+        found_.push_back({barrier, none});
+        pipe.barrier = barrier;
+    }
     for (std::size_t i = 0; i < found_.size(); ++i) {
         bool twice = false;
         for (std::size_t j = 0; j < i; ++j) twice = twice || found_[j].producer == found_[i].producer;
         if (!twice) dependencies_.push_back(found_[i]);
     }
-    records_.push_back({cost.cycles, work, first, line, pipe, name, kind, cost.origin, false, false});
-    pipes_[pipe].last = id;
+    records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false});
+    next_.push_back(none);
+    if (pipe.last == none)
+        pipe.first = id;
+    else
+        next_[pipe.last] = id;
+    pipe.last = id;
     return id;
 }
 

@@ -19,16 +19,8 @@ constexpr std::int64_t latest_end = std::int64_t{1} << 62;
 // instruction it waits for, and looked at again when that one completes.
 class Engine {
 public:
-    explicit Engine(const Program& program) : program_(program), pipes_(program.pipes().size()) {
-        for (std::size_t i = 0; i < program.size(); ++i) {
-            Queue& pipe = pipes_[program.record(i).pipe];
-            if (pipe.head == none)
-                pipe.head = static_cast<std::uint32_t>(i);
-            else
-                next_[pipe.tail] = static_cast<std::uint32_t>(i);
-            pipe.tail = static_cast<std::uint32_t>(i);
-            next_.push_back(none);
-        }
+    explicit Engine(const Program& program) : program_(program) {
+        for (const PipeInfo& pipe : program.pipes()) pipes_.push_back({pipe.first, 0, {}});
         end_.assign(program.size(), not_ended);
     }
 
@@ -59,9 +51,9 @@ private:
         std::uint32_t pipe;
     };
     struct Queue {
-        std::uint32_t head = none, tail = none;
-        std::int64_t free = 0;          // when the pipe is free
-        std::vector<Waiting> waiting;   // pipes whose head waits for an instruction of this pipe
+        std::uint32_t head;
+        std::int64_t free;             // when the pipe is free
+        std::vector<Waiting> waiting;  // pipes whose head waits for an instruction of this pipe
     };
     struct Running {
         std::int64_t end;
@@ -100,7 +92,7 @@ private:
         const std::uint32_t done = pipe.head;
         end_[done] = now;
         pipe.free = now;
-        pipe.head = next_[done];
+        pipe.head = program_.next_on_pipe(done);
         start(number);
         if (pipe.waiting.empty()) return;
         released_.clear();
@@ -114,7 +106,6 @@ private:
 
     const Program& program_;
     std::vector<Queue> pipes_;
-    ChunkedVector<std::uint32_t> next_;  // the instruction behind each on its pipe
     ChunkedVector<std::int64_t> end_;
     std::priority_queue<Running> running_;
     std::vector<std::uint32_t> released_;

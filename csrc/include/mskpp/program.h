@@ -66,7 +66,7 @@ struct TensorRecord {
 struct PipeInfo {
     std::uint16_t core;
     Pipe pipe;
-    std::uint32_t last = none;     // instruction issued last
+    std::uint32_t first = none, last = none;  // instructions, in issue order
     std::uint32_t barrier = none;  // barrier its next instruction has already waited for
     std::string name;              // "aic0-PIPE-MTE1", or "PIPE-MTE1" outside any core
 };
@@ -221,6 +221,8 @@ public:
     const Costs& costs() const { return *costs_; }
     std::size_t size() const { return records_.size(); }
     const Record& record(std::size_t i) const { return records_[i]; }
+    // The instruction behind this one on its pipe, or none.
+    std::uint32_t next_on_pipe(std::size_t i) const { return next_[i]; }
     const std::vector<PipeInfo>& pipes() const { return pipes_; }
     const std::vector<std::string>& cores() const { return core_names_; }
     const std::vector<Scope>& scopes() const { return scopes_; }
@@ -305,6 +307,7 @@ private:
     double hit_ratio_ = 0;
     bool finished_ = false;
     ChunkedVector<Record> records_;
+    ChunkedVector<std::uint32_t> next_;
     ChunkedVector<Dependency> dependencies_;
     std::vector<LateDependency> late_;
     std::vector<Dependency> starved_;
