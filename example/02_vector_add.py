@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A vector add, z = x + y, in tiles through UB, with flags where Ascend C has them; with 1, 2 and 3 buffers.
 
-Data dependencies are known to the model without any flag, but its local memory is unlimited. The flags from PIPE-MTE3 back to
-PIPE-MTE2 say what a real kernel must wait for: a buffer is loaded anew only when the tile before has left it.
+Data dependencies are known to the model without any flag, but its local memory is unlimited. The flags from PIPE-MTE3
+back to PIPE-MTE2 say what a real kernel must wait for: a buffer is loaded anew only when the tile before has left it.
 """
 
 from mskpp import Chip, Tensor, set_flag, vadd, wait_flag
@@ -36,4 +36,4 @@ for buffers in (1, 2, 3):
         vector_add(buffers)
     result = chip.result
     busy = result.pipes[result.bound].cycles / result.total_cycles
-    print(f"{buffers} buffers: {result.duration_us:6.3f} us, busiest {result.bound} {busy:.1%}")
+    print(f"buffers {buffers}: {result.duration_us:6.3f} us, busiest {result.bound} {busy:.1%}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cube core hands its products to a vector core through GM: relu(x @ y), tile by tile, with flags across cores.
 
-A flag that names its core sits on that core, wherever it is written. Reading GM after writing it is a dependency as well, so
-the flags add two cycles a tile here and no other wait.
+A flag that names its core sits on that core, wherever it is written. Reading GM after writing it is a dependency as
+well, so here the flags cost their own cycle and nothing waits longer for them.
 """
 
 from mskpp import Chip, Core, Tensor, mmad, set_flag, vrelu, wait_flag

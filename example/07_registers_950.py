@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The register pipes of the 950 family: a vector function that adds two tensors and keeps the larger of sum and x.
 
-Inside VecScope, UB -> VEC loads take the slots RVECLD0 and RVECLD1 in turn, RV_ instructions RVECEX0 and RVECEX1; there is one
-store slot, RVECST. Each takes one cycle per 256-byte register.
+Inside VecScope, UB -> VEC loads take the slots RVECLD0 and RVECLD1 in turn, RV_ instructions RVECEX0 and RVECEX1; there
+is one store slot, RVECST. Each takes one cycle per 256-byte register.
 """
 
 from mskpp import Chip, Tensor, VecScope, rv_vadd, rv_vmax, set_flag, wait_flag

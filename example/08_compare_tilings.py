@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tiling is best? Models z[512,512] = x[512,1024] @ y[1024,512] with several tiles and sorts them by predicted time."""
+"""Which tiling is best? Models z[512,512] = x[512,1024] @ y[1024,512] with several tiles, sorted by predicted time."""
 
 from itertools import product
 
@@ -33,7 +33,7 @@ def matmul(tile_m: int, tile_k: int, tile_n: int) -> Result:
 rows = []
 for tile in product((64, 128, 256), (32, 64, 128, 256), (64, 128, 256)):
     m, k, n = tile
-    # Local memory has no end in the model, so what does not fit must be left out here. Twice: two buffers in L0A and L0B.
+    # Local memory has no end in the model: what does not fit is left out here. L0A and L0B hold two buffers each.
     if 2 * m * k * 2 <= L0A_BYTES and 2 * k * n * 2 <= L0B_BYTES and m * n * 4 <= L0C_BYTES:
         rows.append((matmul(m, k, n), tile))
 rows.sort(key=lambda row: row[0].total_cycles)

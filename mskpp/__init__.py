@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """mskpp: how fast an AI kernel will be on an Ascend NPU, and why, before it runs on hardware.
 
-    import mskpp
-    from mskpp import Chip, Tensor, mmad
+import mskpp
+from mskpp import Chip, Tensor, mmad
 
-    with Chip("Ascend910B1") as chip:
-        ...
-    print(chip.result)
+with Chip("Ascend910B1") as chip:
+    ...
+print(chip.result)
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors a user can meet. Each is also the builtin one would catch; its docstring is its help page (docs/errors.md)."""
+"""The errors a user can meet. Each is also the builtin one would catch; its docstring is its help page."""
 
 from __future__ import annotations
 

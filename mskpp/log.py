@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's log: the logger "mskpp", on stderr unless the program set up logging itself. MSKPP_LOG_LEVEL sets its level."""
+"""The package's log: the logger "mskpp", on stderr unless the program set up logging; MSKPP_LOG_LEVEL sets it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("mskpp")
 
 
 class _Stderr(logging.Handler):
-    """Writes to whatever sys.stderr is at the moment; silent where the root logger has handlers, which get the record too."""
+    """Writes to the sys.stderr of the moment; silent where the root logger has handlers, which get the record too."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measured rates themselves, one class an instruction: ``VaddData().get(4096, "FP16_FP16_FP16")``.
 
-Rates are bytes per cycle (of mmad, MAC per cycle) on the chip of the enclosing ``with Chip``, else on Ascend910B1; None where
-there is no figure. A class exists for every instruction with a table: its name in any case, and ``Data``.
+Rates are bytes per cycle (of mmad, MAC per cycle) on the chip of the enclosing ``with Chip``, else on Ascend910B1;
+None where there is no figure. A class exists for every instruction with a table: its name in any case, and ``Data``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MmadData:
     """Rates of the cube."""
 
     def get(self, granularity: int, dtype: str = "FP16") -> float | None:
-        """MAC per cycle of a product with granularity = m*k*n; dtype: of the operands, or the whole key FP16_FP16_FP32."""
+        """MAC per cycle at granularity = m*k*n; dtype: of the operands, or the whole key FP16_FP16_FP32."""
         return _costs().mmad_rate(dtype.split("_")[0], _count(granularity, "granularity"))
 
 
@@ -73,4 +73,6 @@ def __getattr__(name: str) -> Any:
         for instruction in _costs().vector_instructions():
             if instruction + "DATA" == wanted and instruction != "MMAD":
                 return type(name, (VectorData,), {"instruction": instruction, "__module__": __name__})
-    raise AttributeError(f"module 'mskpp.prof_data' has no {name!r}; it has MovData, MmadData and <instruction>Data, as VaddData")
+    raise AttributeError(
+        f"module 'mskpp.prof_data' has no {name!r}; it has MovData, MmadData and <instruction>Data, as VaddData"
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test gets: a folder of its own, a clean package, and whole outputs compared with the files of test/golden/."""
+"""What every test gets: a folder of its own, a clean package, and comparison with test/golden/."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from mskpp import _core
-from mskpp.core import context, instructions, outside, registry
-
-import mskpp
+from mskpp.core import context, outside
+from utils.registrations import forget_registrations
 
 GOLDEN = Path(__file__).parent / "golden"
-MEMORIES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB", "VEC")
 
-# The same examples every time, so that a red build is red for everybody; `--hypothesis-profile=search` looks for new ones.
+# The same examples every time, so that a red build is red for everybody; --hypothesis-profile=search looks on.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("same")
@@ -41,18 +38,6 @@ def clean_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     context.variable.reset(token)
     outside.warn_outside.cache_clear()
     forget_registrations()
-
-
-def forget_registrations() -> None:
-    """Takes back every RegisterOf and RegisterPrefOf."""
-    registry._instructions.clear()
-    registry._models.clear()
-    registry._move_pipes.clear()
-    for source, target in itertools.product(MEMORIES, repeat=2):
-        _core.set_move_model(source, target, None, None)
-    for name, instruction in instructions.BUILT_IN.items():
-        instruction.model = None
-        setattr(mskpp, name, instruction)
 
 
 @pytest.fixture

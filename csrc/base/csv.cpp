@@ -101,9 +101,7 @@ double Csv::number(const Row& row, std::string_view column) const {
     return *value;
 }
 
-std::string Csv::place(const Row& row) const {
-    return concat(name_, ":", row.line);
-}
+std::string Csv::place(const Row& row) const { return concat(name_, ":", row.line); }
 
 void Csv::fail(const Row& row, const std::string& what) const {
     throw Error(ErrorKind::data, concat("data: ", place(row), ": ", what));

@@ -12,7 +12,7 @@ namespace mskpp::base {
 
 // A table read whole. Every row has a cell for every column of the header.
 class Csv {
-public:
+  public:
     struct Row {
         int line;  // 1-based line of the file
         std::vector<std::string> cells;
@@ -29,7 +29,7 @@ public:
     std::string place(const Row& row) const;
     [[noreturn]] void fail(const Row& row, const std::string& what) const;
 
-private:
+  private:
     std::size_t index(std::string_view column) const;
 
     std::string name_;

@@ -7,7 +7,7 @@
 namespace mskpp::base {
 
 class Curve {
-public:
+  public:
     // Where an x lies: on a point, between two, before the first, behind the last.
     enum class Position { on_point, between, below, beyond };
 
@@ -23,10 +23,11 @@ public:
     double last_x() const { return x_.back(); }
     double largest_y() const { return largest_y_; }
 
-    // Linear interpolation between the two neighbours of x, clamped to the first and last point. Not for an empty curve.
+    // Linear interpolation between the two neighbours of x, clamped to the first and last point. Not for an empty
+    // curve.
     Reading at(double x) const;
 
-private:
+  private:
     std::vector<double> x_, y_;
     double largest_y_ = 0;
 };

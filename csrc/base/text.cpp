@@ -12,9 +12,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
 
-char to_upper(char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-}
+char to_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 // Levenshtein distance of two short texts.
 std::size_t edits(const std::string& a, const std::string& b) {
@@ -83,9 +81,7 @@ std::optional<double> to_double(std::string_view text) {
     return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
-std::optional<std::int64_t> to_int(std::string_view text) {
-    return parse<std::int64_t>(trim(text));
-}
+std::optional<std::int64_t> to_int(std::string_view text) { return parse<std::int64_t>(trim(text)); }
 
 std::optional<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates) {
     constexpr std::size_t longest_compared = 64;  // the cost is quadratic, and nobody mistypes a longer name

@@ -17,8 +17,8 @@ using Folders = std::vector<std::filesystem::path>;
 nb::list paths_of(const Costs& costs) {
     nb::list out;
     for (const Path& path : costs.chip().paths())
-        out.append(nb::make_tuple(std::string(name(path.source)), std::string(name(path.target)), std::string(name(path.pipe)),
-                                  path.port_bytes_per_cycle));
+        out.append(nb::make_tuple(std::string(name(path.source)), std::string(name(path.target)),
+                                  std::string(name(path.pipe)), path.port_bytes_per_cycle));
     return out;
 }
 
@@ -30,7 +30,8 @@ nb::object base_of(const Costs& costs, const std::string& table) {
 // The chip's own folder and those of the chips it takes vector tables from, in that order.
 Folders folders_of(const Costs& costs) {
     Folders out;
-    for (const Chip* chip = &costs.chip(); chip != nullptr; chip = chip->base_of("vec").get()) out.push_back(chip->folder());
+    for (const Chip* chip = &costs.chip(); chip != nullptr; chip = chip->base_of("vec").get())
+        out.push_back(chip->folder());
     return out;
 }
 
@@ -47,7 +48,9 @@ void bind_chip(nb::module_& m) {
     m.def(
         "list_chips", [](const Folders& folders) { return Chip::list(folders); }, nb::arg("folders"),
         "Names of all chips in the folders, sorted.");
-    m.def("vector_cycles", vector_cycles, nb::arg("instruction"), nb::arg("dtypes"), nb::arg("x"),
+    m.def("vector_cycles", vector_cycles,
+          nb::sig("def vector_cycles(instruction: str, dtypes: str, x: Tensor) -> int | None"), nb::arg("instruction"),
+          nb::arg("dtypes"), nb::arg("x"),
           "Cycles of a vector instruction on x by the table of the chip in force, or None.");
     nb::class_<Costs>(m, "Costs", "A chip with its cost tables.")
         .def_static(
@@ -65,7 +68,8 @@ void bind_chip(nb::module_& m) {
         .def_prop_ro("attributes", [](const Costs& costs) { return costs.chip().attributes(); })
         .def_prop_ro("paths", paths_of, "(source, target, pipe, port bytes per cycle) of every legal move.")
         .def_prop_ro("folders", folders_of, "Its own folder, then those of the chips it inherits vector tables from.")
-        .def("base_of", base_of, nb::arg("table"), "Name of the chip that provides what the table lacks, or None.")
+        .def("base_of", base_of, nb::sig("def base_of(self, table: str) -> str | None"), nb::arg("table"),
+             "Name of the chip that provides what the table lacks, or None.")
         .def(
             "capacity_bytes",
             [](const Costs& costs, const std::string& memory) {
@@ -73,11 +77,15 @@ void bind_chip(nb::module_& m) {
             },
             nb::arg("memory"))
         .def("vector_instructions", &Costs::vector_instructions)
-        .def("vector_dtypes", [](const Costs& costs, const std::string& name) { return costs.vector_dtypes(name); }, nb::arg("instruction"))
+        .def(
+            "vector_dtypes", [](const Costs& costs, const std::string& name) { return costs.vector_dtypes(name); },
+            nb::arg("instruction"))
         .def(
             "move_rate",
-            [](const Costs& costs, const std::string& source, const std::string& target, std::int64_t bytes, bool transform) {
-                return costs.move_rate(parse_memory(source, "MovData"), parse_memory(target, "MovData"), bytes, transform);
+            [](const Costs& costs, const std::string& source, const std::string& target, std::int64_t bytes,
+               bool transform) {
+                return costs.move_rate(parse_memory(source, "MovData"), parse_memory(target, "MovData"), bytes,
+                                       transform);
             },
             nb::arg("source"), nb::arg("target"), nb::arg("bytes"), nb::arg("transform"))
         .def(

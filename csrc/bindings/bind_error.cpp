@@ -13,8 +13,8 @@ using base::concat;
 
 namespace {
 
-// Lines by code position. Finding a line number walks the code's line table, so the last ones are kept. An entry holds its
-// code object: a position cannot come to mean another.
+// Lines by code position. Finding a line number walks the code's line table, so the last ones are kept. An entry holds
+// its code object: a position cannot come to mean another.
 struct LineEntry {
     PyObject* code = nullptr;
     int position = 0;
@@ -43,7 +43,8 @@ int position_of(PyFrameObject* frame) {
 const LineEntry& entry_of(PyFrameObject* frame) {
     PyObject* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
     const int position = position_of(frame);
-    const std::size_t hash = (reinterpret_cast<std::uintptr_t>(code) >> 4) * 31 + static_cast<std::size_t>(position) / 2;
+    const std::size_t hash =
+        (reinterpret_cast<std::uintptr_t>(code) >> 4) * 31 + static_cast<std::size_t>(position) / 2;
     LineEntry& entry = line_cache().entries[hash % line_entries];
     if (entry.code == code && entry.position == position) {
         Py_DECREF(code);
@@ -82,7 +83,8 @@ void translate(const std::exception_ptr& pointer, void*) {
         const nb::object& classes = state().errors;
         nb::object type = classes.is_valid() ? nb::object(classes[static_cast<std::size_t>(error.kind())])
                                              : nb::borrow(PyExc_RuntimeError);
-        nb::object text = nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
+        nb::object text =
+            nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
         PyErr_SetObject(type.ptr(), text.ptr());
     }
 }
@@ -137,9 +139,7 @@ std::uint32_t current_line() {
     return 0;
 }
 
-std::string kind_of(nb::handle value) {
-    return nb::type_name(value.type()).c_str();
-}
+std::string kind_of(nb::handle value) { return nb::type_name(value.type()).c_str(); }
 
 std::string_view text_of(nb::handle value, const char* where, const char* argument) {
     if (!PyUnicode_Check(value.ptr()))
@@ -178,9 +178,11 @@ bool flag_of(nb::handle value, const char* where, const char* argument) {
 Shape shape_of(nb::handle value, const char* where, const char* argument) {
     const bool list = PyList_Check(value.ptr());
     if (!list && !PyTuple_Check(value.ptr()))
-        throw Error(ErrorKind::type, concat(where, ": ", argument, " must be a list or tuple of int, got ", kind_of(value)));
+        throw Error(ErrorKind::type,
+                    concat(where, ": ", argument, " must be a list or tuple of int, got ", kind_of(value)));
     const Py_ssize_t rank = list ? PyList_GET_SIZE(value.ptr()) : PyTuple_GET_SIZE(value.ptr());
-    if (rank == 0) throw Error(ErrorKind::value, concat(where, ": ", argument, " is empty; it must have at least one axis"));
+    if (rank == 0)
+        throw Error(ErrorKind::value, concat(where, ": ", argument, " is empty; it must have at least one axis"));
     Shape shape;
     for (Py_ssize_t i = 0; i < rank; ++i) {
         PyObject* extent = list ? PyList_GET_ITEM(value.ptr(), i) : PyTuple_GET_ITEM(value.ptr(), i);
@@ -195,13 +197,9 @@ nb::list list_of(const Shape& shape) {
     return out;
 }
 
-nb::object name_of(DType dtype) {
-    return state().dtype_names[static_cast<std::size_t>(dtype)];
-}
+nb::object name_of(DType dtype) { return state().dtype_names[static_cast<std::size_t>(dtype)]; }
 
-nb::object name_of(Format format) {
-    return state().format_names[static_cast<std::size_t>(format)];
-}
+nb::object name_of(Format format) { return state().format_names[static_cast<std::size_t>(format)]; }
 
 ModelAnswer ask_model(const nb::object& model, nb::handle inputs, nb::handle outputs, nb::handle attributes) {
     const nb::object answer = model(inputs, outputs, attributes);
@@ -220,7 +218,8 @@ void bind_error(nb::module_& m) {
     }
     m.def(
         "connect",
-        [](nb::object context, nb::tuple errors, nb::object default_costs, nb::object warn_outside, std::string package_folder) {
+        [](nb::object context, nb::tuple errors, nb::object default_costs, nb::object warn_outside,
+           std::string package_folder) {
             State& into = state();
             into.context = std::move(context);
             into.errors = std::move(errors);
@@ -228,8 +227,10 @@ void bind_error(nb::module_& m) {
             into.warn_outside = std::move(warn_outside);
             into.package_folder = std::move(package_folder);
         },
-        nb::arg("context"), nb::arg("errors"), nb::arg("default_costs"), nb::arg("warn_outside"), nb::arg("package_folder"),
-        "Hands over what the package provides: the context variable, the exception classes in the order of ErrorKind, the "
+        nb::arg("context"), nb::arg("errors"), nb::arg("default_costs"), nb::arg("warn_outside"),
+        nb::arg("package_folder"),
+        "Hands over what the package provides: the context variable, the exception classes in the order of ErrorKind, "
+        "the "
         "costs used outside any chip, the warning given there, and the folder whose frames are not the user's.");
     m.def(
         "user_line", [] { return state().sources->text(current_line()); },

@@ -22,15 +22,13 @@ namespace {
 constexpr std::size_t most_arguments = 8;
 
 struct InstructionObject {
-    PyObject_HEAD
-    vectorcallfunc call;
+    PyObject_HEAD vectorcallfunc call;
     std::shared_ptr<const Instruction> instruction;
     PyObject* model;  // the user's cost, a callable; or null
 };
 
 struct LaunchObject {
-    PyObject_HEAD
-    vectorcallfunc call;
+    PyObject_HEAD vectorcallfunc call;
     InstructionObject* made_by;
     PyObject* arguments[most_arguments];
     Attributes attributes;
@@ -62,10 +60,18 @@ void take_argument(const Instruction& instruction, std::size_t i, PyObject* valu
     const Argument& argument = instruction.arguments[i];
     const char* where = instruction.function.c_str();
     switch (argument.kind) {
-        case ArgumentKind::operand: check_operand(instruction, i, value); break;
-        case ArgumentKind::flag: attributes.flag = flag_of(value, where, argument.name.c_str()); break;
-        case ArgumentKind::dtype: attributes.dtype = parse_dtype(text_of(value, where, argument.name.c_str()), where); break;
-        case ArgumentKind::shape: attributes.shape = shape_of(value, where, argument.name.c_str()); break;
+        case ArgumentKind::operand:
+            check_operand(instruction, i, value);
+            break;
+        case ArgumentKind::flag:
+            attributes.flag = flag_of(value, where, argument.name.c_str());
+            break;
+        case ArgumentKind::dtype:
+            attributes.dtype = parse_dtype(text_of(value, where, argument.name.c_str()), where);
+            break;
+        case ArgumentKind::shape:
+            attributes.shape = shape_of(value, where, argument.name.c_str());
+            break;
         case ArgumentKind::count:
             attributes.count = integer_of(value, where, argument.name.c_str());
             if (attributes.count < 1 || attributes.count > Shape::max_elements)
@@ -150,7 +156,8 @@ nb::object output_object(const LaunchObject& launch, const Tensor& output) {
 }
 
 // An instruction that the user gave a cost: the model sees the output as it will be.
-Tensor issue_with_model(const LaunchObject& launch, const Call& call, Program& program, const Place& place, nb::object& object) {
+Tensor issue_with_model(const LaunchObject& launch, const Call& call, Program& program, const Place& place,
+                        nb::object& object) {
     const Instruction& instruction = *launch.made_by->instruction;
     Computation computation = prepare_computation(program.chip(), instruction, call);
     TypeRollback rollback(*call.operands[static_cast<std::size_t>(std::max(instruction.output, 0))]);
@@ -184,9 +191,10 @@ PyObject* issue(LaunchObject& launch) {
     Place place = recording ? frame->place : Place{};
     place.line = current_line();
     nb::object object;
-    const Tensor output = !recording                          ? check_only(launch, call)
-                          : launch.made_by->model != nullptr ? issue_with_model(launch, call, *frame->program, place, object)
-                                                              : frame->program->issue(instruction, call, place);
+    const Tensor output = !recording ? check_only(launch, call)
+                          : launch.made_by->model != nullptr
+                              ? issue_with_model(launch, call, *frame->program, place, object)
+                              : frame->program->issue(instruction, call, place);
     if (instruction.output < 0) output.storage()->line = place.line;
     if (!object.is_valid()) object = output_object(launch, output);
     return PyTuple_Pack(1, object.ptr());
@@ -212,7 +220,8 @@ void launch_dealloc(PyObject* self) {
     auto* launch = reinterpret_cast<LaunchObject*>(self);
     if (!launch->launched && PyErr_Occurred() == nullptr) {
         const char* function = launch->made_by->instruction->function.c_str();
-        if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s(...) was made but never issued; write %s(...)()", function, function) != 0)
+        if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s(...) was made but never issued; write %s(...)()", function,
+                             function) != 0)
             PyErr_WriteUnraisable(self);
     }
     for (PyObject* argument : launch->arguments) Py_XDECREF(argument);
@@ -244,9 +253,7 @@ int instruction_clear(PyObject* self) {
     return 0;
 }
 
-const Instruction& row_of(PyObject* self) {
-    return *reinterpret_cast<InstructionObject*>(self)->instruction;
-}
+const Instruction& row_of(PyObject* self) { return *reinterpret_cast<InstructionObject*>(self)->instruction; }
 
 PyObject* instruction_repr(PyObject* self) {
     return PyUnicode_FromFormat("<instruction %s%s>", row_of(self).function.c_str(), row_of(self).signature().c_str());
@@ -268,24 +275,24 @@ std::string documentation(const Instruction& row) {
     const std::string pipe = row.pipe == Pipe::RVECEX ? "RVECEX0 and RVECEX1 in turn" : std::string(name(row.pipe));
     const std::string operands = row.cost == CostRule::mmad ? "x lies in L0A, y in L0B, b in L0C ([m,n]) or BT ([n])"
                                                             : concat("Operands lie in ", name(row.operand_memory()));
-    const std::string output = row.output < 0 ? "a new L0C tensor" : row.arguments[static_cast<std::size_t>(row.output)].name;
-    return concat(row.function, row.signature(), "()\n\n", row.summary, ".\n\nInstruction ", row.name, " on ", pipe, ". ", operands,
-                  ". Reads ", reads, row.accumulates ? " and, once it holds a value, its output" : "", "; writes ", output,
-                  ".\nCalling the result issues it and returns the tuple of its outputs.\n"
-                  "Raises InputError for operands in the wrong memory or of unfit shapes, ArgumentError for wrong dtypes and\n"
-                  "for dtypes without a cost on the chip.");
+    const std::string output =
+        row.output < 0 ? "a new L0C tensor" : row.arguments[static_cast<std::size_t>(row.output)].name;
+    return concat(
+        row.function, row.signature(), "()\n\n", row.summary, ".\n\nInstruction ", row.name, " on ", pipe, ". ",
+        operands, ". Reads ", reads, row.accumulates ? " and, once it holds a value, its output" : "", "; writes ",
+        output,
+        ".\nCalling the result issues it and returns the tuple of its outputs.\n"
+        "Raises InputError for operands in the wrong memory or of unfit shapes, ArgumentError for wrong dtypes and\n"
+        "for dtypes without a cost on the chip.");
 }
 
 PyObject* get_name(PyObject* self, void*) { return text_object(row_of(self).function); }
-PyObject* get_module(PyObject*, void*) { return text_object("mskpp"); }
 PyObject* get_instruction(PyObject* self, void*) { return text_object(row_of(self).name); }
 PyObject* get_doc(PyObject* self, void*) { return text_object(documentation(row_of(self))); }
 PyObject* get_summary(PyObject* self, void*) { return text_object(row_of(self).summary); }
 PyObject* get_text_signature(PyObject* self, void*) { return text_object(row_of(self).signature()); }
 
-PyObject* get_pipe(PyObject* self, void*) {
-    return text_object(std::string(name(row_of(self).pipe)));
-}
+PyObject* get_pipe(PyObject* self, void*) { return text_object(std::string(name(row_of(self).pipe))); }
 
 PyObject* get_signature(PyObject* self, void*) {
     try {
@@ -294,7 +301,8 @@ PyObject* get_signature(PyObject* self, void*) {
         nb::list parameters;
         for (const Argument& argument : row_of(self).arguments) {
             const nb::object kind = parameter.attr("POSITIONAL_OR_KEYWORD");
-            const nb::object otherwise = argument.has_default ? nb::object(nb::bool_(false)) : nb::object(parameter.attr("empty"));
+            const nb::object otherwise =
+                argument.has_default ? nb::object(nb::bool_(false)) : nb::object(parameter.attr("empty"));
             parameters.append(parameter(argument.name.c_str(), kind, nb::arg("default") = otherwise));
         }
         return nb::object(inspect.attr("Signature")(parameters)).release().ptr();
@@ -317,27 +325,37 @@ int set_model(PyObject* self, PyObject* value, void*) {
     return 0;
 }
 
-PyObject* reduce(PyObject* self, PyObject*) { return text_object(row_of(self).function); }
+PyObject* reduce(PyObject* self, PyObject*) {
+    try {
+        const nb::object named = nb::module_::import_("mskpp.core.instructions").attr("named");
+        return nb::object(nb::make_tuple(named, nb::make_tuple(row_of(self).function))).release().ptr();
+    } catch (...) {
+        set_python_error(std::current_exception());
+        return nullptr;
+    }
+}
 
 PyGetSetDef instruction_getset[] = {
     {"__name__", get_name, nullptr, nullptr, nullptr},
     {"__qualname__", get_name, nullptr, nullptr, nullptr},
-    {"__module__", get_module, nullptr, nullptr, nullptr},
     {"__doc__", get_doc, nullptr, nullptr, nullptr},
     {"__signature__", get_signature, nullptr, nullptr, nullptr},
     {"__text_signature__", get_text_signature, nullptr, nullptr, nullptr},
     {"instruction", get_instruction, nullptr, "Its name in statistics, traces and tables.", nullptr},
     {"summary", get_summary, nullptr, "What it does, in a few words.", nullptr},
     {"pipe", get_pipe, nullptr, "The pipe it runs on.", nullptr},
-    {"model", get_model, set_model, "The user's cost: model(inputs, outputs, attributes) -> (cycles, work); or None.", nullptr},
+    {"model", get_model, set_model, "The user's cost: model(inputs, outputs, attributes) -> (cycles, work); or None.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyMethodDef instruction_methods[] = {{"__reduce__", reduce, METH_NOARGS, "Pickled by name."}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef instruction_methods[] = {{"__reduce__", reduce, METH_NOARGS, "Pickled by name."},
+                                     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef instruction_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(InstructionObject, call), READONLY, nullptr}, {nullptr, 0, 0, 0, nullptr}};
-PyMemberDef launch_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(LaunchObject, call), READONLY, nullptr}, {nullptr, 0, 0, 0, nullptr}};
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(InstructionObject, call), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef launch_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(LaunchObject, call), READONLY, nullptr},
+                                {nullptr, 0, 0, 0, nullptr}};
 
 template <typename Function>
 void* slot_of(Function* function) {
@@ -345,9 +363,11 @@ void* slot_of(Function* function) {
 }
 
 PyTypeObject* make_type(const char* name, std::size_t size, unsigned flags, PyType_Slot* slots) {
-    PyType_Spec spec{name, static_cast<int>(size), 0,
-                     static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION) | flags,
-                     slots};
+    PyType_Spec spec{
+        name, static_cast<int>(size), 0,
+        static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION) |
+            flags,
+        slots};
     PyObject* type = PyType_FromSpec(&spec);
     if (type == nullptr) nb::raise_python_error();
     return reinterpret_cast<PyTypeObject*>(type);
@@ -380,7 +400,8 @@ void bind_instruction(nb::module_& m) {
                                   {Py_tp_repr, slot_of(launch_repr)},
                                   {Py_tp_members, launch_members},
                                   {0, nullptr}};
-    instruction_type = make_type("mskpp._core.Instruction", sizeof(InstructionObject), Py_TPFLAGS_HAVE_GC, instruction_slots);
+    instruction_type =
+        make_type("mskpp._core.Instruction", sizeof(InstructionObject), Py_TPFLAGS_HAVE_GC, instruction_slots);
     launch_type = make_type("mskpp._core.Launch", sizeof(LaunchObject), 0, launch_slots);
     m.attr("Instruction") = nb::borrow(reinterpret_cast<PyObject*>(instruction_type));
     m.attr("Launch") = nb::borrow(reinterpret_cast<PyObject*>(launch_type));

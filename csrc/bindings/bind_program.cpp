@@ -26,8 +26,13 @@ void add_own(const std::string& name, const std::string& pipe, nb::handle inputs
              std::int64_t cycles) {
     Frame* frame = current_frame();
     if (frame == nullptr || !frame->program) return state().warn_outside(), void();
-    OwnInstruction own{name, parse_queue(pipe, name), Kind::computation, tensors_of(inputs, name, "inputs"),
-                       tensors_of(outputs, name, "outputs"), work, cycles};
+    OwnInstruction own{name,
+                       parse_queue(pipe, name),
+                       Kind::computation,
+                       tensors_of(inputs, name, "inputs"),
+                       tensors_of(outputs, name, "outputs"),
+                       work,
+                       cycles};
     Place place = frame->place;
     place.line = current_line();
     frame->program->add_own(own, place);
@@ -50,13 +55,15 @@ void with_program(Issue issue) {
 }
 
 void set_flag(nb::handle pipe_src, nb::handle pipe_dst, nb::handle event_id) {
-    const std::string_view source = text_of(pipe_src, "set_flag", "pipe_src"), target = text_of(pipe_dst, "set_flag", "pipe_dst");
+    const std::string_view source = text_of(pipe_src, "set_flag", "pipe_src"),
+                           target = text_of(pipe_dst, "set_flag", "pipe_dst");
     const std::int64_t id = integer_of(event_id, "set_flag", "event_id");
     with_program([&](Program& program, const Place& place) { program.set_flag(source, target, id, place); });
 }
 
 void wait_flag(nb::handle pipe_src, nb::handle pipe_dst, nb::handle event_id) {
-    const std::string_view source = text_of(pipe_src, "wait_flag", "pipe_src"), target = text_of(pipe_dst, "wait_flag", "pipe_dst");
+    const std::string_view source = text_of(pipe_src, "wait_flag", "pipe_src"),
+                           target = text_of(pipe_dst, "wait_flag", "pipe_dst");
     const std::int64_t id = integer_of(event_id, "wait_flag", "event_id");
     with_program([&](Program& program, const Place& place) { program.wait_flag(source, target, id, place); });
 }
@@ -70,7 +77,9 @@ void set_move_model(const std::string& source, const std::string& target, nb::ob
     const auto path = static_cast<std::size_t>(parse_memory(source, "RegisterPrefOf")) * memory_count +
                       static_cast<std::size_t>(parse_memory(target, "RegisterPrefOf"));
     state().move_models[path] = model.is_none() ? nb::object() : std::move(model);
-    state().move_pipes[path] = pipe.is_none() ? std::nullopt : std::optional<Pipe>(parse_queue(text_of(pipe, "RegisterOf", "pipe"), "RegisterOf"));
+    state().move_pipes[path] =
+        pipe.is_none() ? std::nullopt
+                       : std::optional<Pipe>(parse_queue(text_of(pipe, "RegisterOf", "pipe"), "RegisterOf"));
 }
 
 std::string check_pipe(nb::handle pipe, const std::string& who) {
@@ -87,40 +96,50 @@ void bind_program(nb::module_& m) {
             nb::arg("costs"))
         .def("__len__", &Program::size)
         .def("set_cache_hit_ratio", &Program::set_cache_hit_ratio, nb::arg("ratio"))
-        .def("core", [](Program& self, const std::string& name) { return self.core(name); }, nb::arg("name"))
+        .def(
+            "core", [](Program& self, const std::string& name) { return self.core(name); }, nb::arg("name"))
         .def("open_scope", &Program::open_scope, nb::arg("name"), nb::arg("core"))
         .def("finish", &Program::finish);
     nb::class_<Frame>(m, "Frame", "One entry of the stack of chips, cores and vector scopes in force.")
         .def(
             "__init__",
-            [](Frame* self, std::shared_ptr<Program> program, std::uint16_t core, std::uint32_t scope, nb::object parent, nb::object owner) {
+            [](Frame* self, std::shared_ptr<Program> program, std::uint16_t core, std::uint32_t scope,
+               nb::object parent, nb::object owner) {
                 new (self) Frame{std::move(program), {core, scope, 0}, std::move(parent), std::move(owner)};
             },
-            nb::arg("program").none(), nb::arg("core"), nb::arg("scope"), nb::arg("parent").none(), nb::arg("owner").none())
-        .def_prop_ro("program", [](const Frame& self) { return self.program; })
+            nb::arg("program").none(), nb::arg("core"), nb::arg("scope"), nb::arg("parent").none(),
+            nb::arg("owner").none())
+        .def_prop_ro(
+            "program", [](const Frame& self) { return self.program; }, nb::sig("def program(self) -> Program | None"))
         .def_prop_ro("core", [](const Frame& self) { return self.place.core; })
         .def_prop_ro("scope", [](const Frame& self) { return self.place.scope; })
-        .def_prop_ro("parent", [](const Frame& self) { return self.parent; })
+        .def_prop_ro(
+            "parent", [](const Frame& self) { return self.parent; }, nb::sig("def parent(self) -> Frame | None"))
         .def_prop_ro("owner", [](const Frame& self) { return self.owner; });
     m.attr("NO_SCOPE") = none;
-    m.def("set_flag", set_flag, nb::arg("pipe_src"), nb::arg("pipe_dst"), nb::arg("event_id"), R"(set_flag(pipe_src, pipe_dst, event_id)
+    m.def("set_flag", set_flag, nb::sig("def set_flag(pipe_src: str, pipe_dst: str, event_id: int) -> None"),
+          nb::arg("pipe_src"), nb::arg("pipe_dst"), nb::arg("event_id"), R"(set_flag(pipe_src, pipe_dst, event_id)
 
 Raises the flag on pipe_src once everything issued on it before has ended. Takes 1 cycle.
 
 Pipes: PIPE-MTE1, PIPE-MTE2, PIPE-MTE3, PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, PIPE-VEC, alone or behind a core: 'aic0_PIPE-FIX'.
 event_id: 0 to 65535, free for use again: the k-th wait of (pipe_src, pipe_dst, event_id) waits for the k-th set.
 Raises InputError for an unknown pipe or an id out of range.)");
-    m.def("wait_flag", wait_flag, nb::arg("pipe_src"), nb::arg("pipe_dst"), nb::arg("event_id"), R"(wait_flag(pipe_src, pipe_dst, event_id)
+    m.def("wait_flag", wait_flag, nb::sig("def wait_flag(pipe_src: str, pipe_dst: str, event_id: int) -> None"),
+          nb::arg("pipe_src"), nb::arg("pipe_dst"), nb::arg("event_id"), R"(wait_flag(pipe_src, pipe_dst, event_id)
 
 Holds pipe_dst until the matching set_flag has ended. Takes 1 cycle. Arguments as for set_flag.)");
-    m.def("pipe_barrier", pipe_barrier, nb::arg("pipe"), R"(pipe_barrier(pipe)
+    m.def("pipe_barrier", pipe_barrier, nb::sig("def pipe_barrier(pipe: str) -> None"), nb::arg("pipe"),
+          R"(pipe_barrier(pipe)
 
 Costs nothing. On one pipe, waits for what was issued on it before. With 'PIPE-ALL', nothing of the core issued later starts
 before everything issued on it earlier has ended.)");
     m.def("add_own", add_own, nb::arg("name"), nb::arg("pipe"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("work"),
           nb::arg("cycles"), "Records an instruction of the user's own.");
-    m.def("set_move_model", set_move_model, nb::arg("source"), nb::arg("target"), nb::arg("model").none(), nb::arg("pipe").none(),
-          "Makes the callable the cost of a path: model(inputs, outputs, attributes) -> (cycles, bytes). None removes it.");
+    m.def("set_move_model", set_move_model, nb::arg("source"), nb::arg("target"), nb::arg("model").none(),
+          nb::arg("pipe").none(),
+          "Makes the callable the cost of a path: model(inputs, outputs, attributes) -> (cycles, bytes). None removes "
+          "it.");
     m.def("check_pipe", check_pipe, nb::arg("pipe"), nb::arg("who"), "The name of the pipe as results spell it.");
 }
 

@@ -60,7 +60,8 @@ void trace(const Timeline& timeline, const std::filesystem::path& file, nb::obje
 std::string line_of(const Program& program, std::size_t i, const char* what) {
     const Record& record = program.record(i);
     const std::string place = program.source_text(record.line);
-    return concat(what, " ", program.pipes()[record.pipe].name, " ", program.name(record), place.empty() ? "" : " (" + place + ")");
+    return concat(what, " ", program.pipes()[record.pipe].name, " ", program.name(record),
+                  place.empty() ? "" : " (" + place + ")");
 }
 
 // What debug mode logs: every instruction as it joins its pipe's queue and as it leaves it, and what is stuck.
@@ -74,14 +75,15 @@ nb::tuple debugged(const Program& program) {
         for (std::size_t i = 0; i < program.size(); ++i)
             if (done.end[i] >= 0) order.push_back(static_cast<std::uint32_t>(i));
         std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-            return done.end[a] != done.end[b]                     ? done.end[a] < done.end[b]
+            return done.end[a] != done.end[b]                         ? done.end[a] < done.end[b]
                    : program.record(a).pipe != program.record(b).pipe ? program.record(a).pipe < program.record(b).pipe
-                                                                   : a < b;
+                                                                      : a < b;
         });
     }
     for (std::size_t i = 0; i < program.size(); ++i) enqueued.append(line_of(program, i, "enqueue"));
     for (const std::uint32_t i : order)
-        dequeued.append(concat(line_of(program, i, "dequeue"), " from ", done.end[i] - program.record(i).cycles, " to ", done.end[i]));
+        dequeued.append(concat(line_of(program, i, "dequeue"), " from ", done.end[i] - program.record(i).cycles, " to ",
+                               done.end[i]));
     return nb::make_tuple(enqueued, dequeued, done.deadlock);
 }
 
@@ -91,7 +93,8 @@ void bind_schedule(nb::module_& m) {
     nb::class_<Timeline>(m, "Timeline", "When every instruction of a program runs, in cycles.")
         .def_prop_ro("total_cycles", &Timeline::total_cycles)
         .def("__len__", [](const Timeline& self) { return self.program().size(); })
-        .def("event", event_of, nb::arg("i"), "(name, pipe, start, end, kind, work, origin, line) of instruction i.");
+        .def("event", event_of, nb::sig("def event(self, i: int) -> tuple[str, str, int, int, str, int, str, str]"),
+             nb::arg("i"), "(name, pipe, start, end, kind, work, origin, line) of instruction i.");
     m.def(
         "schedule",
         [](std::shared_ptr<Program> program) {
@@ -99,11 +102,15 @@ void bind_schedule(nb::module_& m) {
             return std::make_shared<Timeline>(schedule(std::move(program)));
         },
         nb::arg("program"), "Schedules a finished program.");
-    m.def("measure", measured, nb::arg("timeline"),
-          "(total cycles, pipes, instructions); of each (name, cycles, bytes, operations, moves, computations, origins).");
+    m.def("measure", measured,
+          nb::sig("def measure(timeline: Timeline) -> tuple[int, list[tuple[Any, ...]], list[tuple[Any, ...]]]"),
+          nb::arg("timeline"),
+          "(total cycles, pipes, instructions); of each (name, cycles, bytes, operations, moves, computations, "
+          "origins).");
     m.def("write_trace", trace, nb::arg("timeline"), nb::arg("file"), nb::arg("progress").none() = nb::none(),
           "Writes the trace-event JSON to a new file.");
-    m.def("debug", debugged, nb::arg("program"), "(enqueue lines, dequeue lines, deadlock text) of a finished program.");
+    m.def("debug", debugged, nb::sig("def debug(program: Program) -> tuple[list[str], list[str], str]"),
+          nb::arg("program"), "(enqueue lines, dequeue lines, deadlock text) of a finished program.");
 }
 
 }  // namespace mskpp::bindings

@@ -10,10 +10,12 @@ using base::concat;
 
 namespace {
 
-void init_tensor(Tensor* self, nb::handle mem_type, nb::handle dtype, nb::handle size, nb::handle format, nb::handle is_inited) {
+void init_tensor(Tensor* self, nb::handle mem_type, nb::handle dtype, nb::handle size, nb::handle format,
+                 nb::handle is_inited) {
     const Memory memory = parse_memory(text_of(mem_type, "Tensor", "mem_type"), "Tensor");
     const DType parsed = dtype.is_none() ? DType::unset : parse_dtype(text_of(dtype, "Tensor", "dtype"), "Tensor");
-    const Format layout = format.is_none() ? Format::unset : parse_format(text_of(format, "Tensor", "format"), "Tensor");
+    const Format layout =
+        format.is_none() ? Format::unset : parse_format(text_of(format, "Tensor", "format"), "Tensor");
     const bool ready = flag_of(is_inited, "Tensor", "is_inited");
     if (size.is_none())
         new (self) Tensor(memory, parsed, layout, ready);
@@ -46,7 +48,8 @@ Index index_of(PyObject* key) {
 Tensor subscript(const Tensor& self, nb::handle key) {
     std::vector<Index> indices;
     if (PyTuple_Check(key.ptr())) {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key.ptr()); ++i) indices.push_back(index_of(PyTuple_GET_ITEM(key.ptr(), i)));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key.ptr()); ++i)
+            indices.push_back(index_of(PyTuple_GET_ITEM(key.ptr(), i)));
     } else {
         indices.push_back(index_of(key.ptr()));
     }
@@ -59,8 +62,9 @@ void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::han
     State& s = state();
     const Move move = prepare_move(frame.program->chip(), self, source, options, true);
     if (!s.move_pipes[path] && move.path == nullptr)
-        throw Error(ErrorKind::value, concat("load: ", frame.program->chip().name(), " has no path ", name(move.source), " to ",
-                                             name(move.target), " and its registration names no pipe; set `pipe` on the "
+        throw Error(ErrorKind::value, concat("load: ", frame.program->chip().name(), " has no path ", name(move.source),
+                                             " to ", name(move.target),
+                                             " and its registration names no pipe; set `pipe` on the "
                                              "registered class: docs/add_an_instruction.md"));
     const Pipe pipe = s.move_pipes[path] ? *s.move_pipes[path] : move.path->pipe;
     TypeRollback rollback(self);
@@ -68,12 +72,14 @@ void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::han
     nb::dict attributes;
     attributes["repeat"] = options.repeat;
     attributes["transform"] = move.transform;
-    const ModelAnswer answer = ask_model(s.move_models[path], nb::make_tuple(source_object), nb::make_tuple(self_object), attributes);
+    const ModelAnswer answer =
+        ask_model(s.move_models[path], nb::make_tuple(source_object), nb::make_tuple(self_object), attributes);
     frame.program->add_move(move, self, source, options, {answer.cycles, Origin::user}, place, &pipe);
     rollback.keep();
 }
 
-void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, nb::handle set_value, nb::handle expect_value) {
+void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, nb::handle set_value,
+          nb::handle expect_value) {
     if (!nb::isinstance<Tensor>(source_object))
         throw Error(ErrorKind::type, concat("load: the source must be a Tensor, got ", kind_of(source_object)));
     Tensor& self = *nb::inst_ptr<Tensor>(self_object);
@@ -81,10 +87,11 @@ void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, n
     const LoadOptions options{integer_of(repeat, "load", "repeat"), integer_of(set_value, "load", "set_value"),
                               integer_of(expect_value, "load", "expect_value")};
     if (options.set_value < no_mark || options.expect_value < no_mark)
-        throw Error(ErrorKind::value, concat("load: set_value is ", options.set_value, " and expect_value ", options.expect_value,
-                                             "; allowed are -1 (none) and above"));
+        throw Error(ErrorKind::value, concat("load: set_value is ", options.set_value, " and expect_value ",
+                                             options.expect_value, "; allowed are -1 (none) and above"));
     Frame* frame = current_frame();
-    const auto path = static_cast<std::size_t>(source.memory()) * memory_count + static_cast<std::size_t>(self.memory());
+    const auto path =
+        static_cast<std::size_t>(source.memory()) * memory_count + static_cast<std::size_t>(self.memory());
     const bool own_cost = state().move_models[path].is_valid();
     if (frame == nullptr || !frame->program) {
         state().warn_outside();
@@ -115,7 +122,8 @@ bool is_valid(const Tensor& self) {
 
 void require_whole(const Tensor& self, const char* what) {
     if (self.is_view())
-        throw Error(ErrorKind::state, concat("Tensor: ", what, " of a slice cannot be set; set it on the tensor itself"));
+        throw Error(ErrorKind::state,
+                    concat("Tensor: ", what, " of a slice cannot be set; set it on the tensor itself"));
 }
 
 void set_size(Tensor& self, nb::handle size) {
@@ -130,7 +138,8 @@ void set_size(Tensor& self, nb::handle size) {
 std::string represent(const Tensor& self) {
     const bool format = self.format() != Format::unset;
     return concat("Tensor(", name(self.memory()), ", ", self.dtype() == DType::unset ? "?" : name(self.dtype()), ", ",
-                  self.has_shape() ? self.shape().text() : "[?]", format ? ", " : "", format ? name(self.format()) : "", ")");
+                  self.has_shape() ? self.shape().text() : "[?]", format ? ", " : "", format ? name(self.format()) : "",
+                  ")");
 }
 
 }  // namespace
@@ -144,10 +153,17 @@ mem_type: GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC. dtype: BOOL, UINT1, UINT2, UIN
 extents, at most 2^31-1 elements. format: ND, NZ, NCHW, NHWC, NC1HWC0, FRACTAL. What is left out is taken from what is first
 loaded. GM tensors and tensors with is_inited=True hold a value from the start.
 Raises InputError (a ValueError) for an unknown name or size, ArgumentError (a TypeError) for a wrong type.)")
-        .def("__init__", init_tensor, nb::arg("mem_type"), nb::arg("dtype").none() = nb::none(), nb::arg("size").none() = nb::none(),
+        .def("__init__", init_tensor,
+             nb::sig("def __init__(self, mem_type: str, dtype: str | None = None, size: Sequence[int] | None = None, "
+                     "format: str | None = None, is_inited: bool = False) -> None"),
+             nb::arg("mem_type"), nb::arg("dtype").none() = nb::none(), nb::arg("size").none() = nb::none(),
              nb::arg("format").none() = nb::none(), nb::arg("is_inited") = false)
-        .def("load", load, nb::arg("tensor"), nb::arg("repeat") = 1, nb::arg("set_value") = -1, nb::arg("expect_value") = -1,
-             R"(load(tensor, repeat=1, set_value=-1, expect_value=-1)
+        .def(
+            "load", load,
+            nb::sig(
+                "def load(self, tensor: Tensor, repeat: int = 1, set_value: int = -1, expect_value: int = -1) -> None"),
+            nb::arg("tensor"), nb::arg("repeat") = 1, nb::arg("set_value") = -1, nb::arg("expect_value") = -1,
+            R"(load(tensor, repeat=1, set_value=-1, expect_value=-1)
 
 Moves the tensor's data here, over the path from its memory to this one.
 
@@ -155,28 +171,42 @@ repeat: at least 1; paths with a repeat table (L1 and GM to L0A and L0B) then co
 written with v (0 and above); expect_value=v waits for the version of the source so marked.
 Raises InputError for an illegal path, a source without dtype or size, or a target that is too small; ArgumentError for
 dtypes or formats that differ and cannot be converted on the way.)")
-        .def("__getitem__", subscript, nb::arg("key"), "A view of the part selected, as numpy selects. A step widens to its box.")
-        .def("set_valid", [](const Tensor& self) { set_ready(self, true); }, "The whole tensor holds a value from now on.")
-        .def("set_invalid", [](const Tensor& self) { set_ready(self, false); }, "The whole tensor is empty from now on.")
+        .def("__getitem__", subscript, nb::sig("def __getitem__(self, key: Any) -> Tensor"), nb::arg("key"),
+             "A view of the part selected, as numpy selects. A step widens to its box.")
+        .def(
+            "set_valid", [](const Tensor& self) { set_ready(self, true); },
+            "The whole tensor holds a value from now on.")
+        .def(
+            "set_invalid", [](const Tensor& self) { set_ready(self, false); }, "The whole tensor is empty from now on.")
         .def("is_valid", is_valid, "Whether the program so far gives the whole view a value.")
-        .def_prop_ro("mem_type", [](const Tensor& self) { return state().memory_names[static_cast<std::size_t>(self.memory())]; })
+        .def_prop_ro(
+            "mem_type",
+            [](const Tensor& self) { return state().memory_names[static_cast<std::size_t>(self.memory())]; },
+            nb::sig("def mem_type(self) -> str"))
         .def_prop_rw(
             "dtype", [](const Tensor& self) { return name_of(self.dtype()); },
             [](Tensor& self, nb::handle value) {
                 require_whole(self, "dtype");
-                self.storage()->type.dtype = value.is_none() ? DType::unset : parse_dtype(text_of(value, "Tensor", "dtype"), "Tensor");
+                self.storage()->type.dtype =
+                    value.is_none() ? DType::unset : parse_dtype(text_of(value, "Tensor", "dtype"), "Tensor");
             },
-            nb::for_setter(nb::arg("value").none()))
+            nb::for_setter(nb::arg("value").none()), nb::for_getter(nb::sig("def dtype(self) -> str | None")),
+            nb::for_setter(nb::sig("def dtype(self, value: str | None, /) -> None")))
         .def_prop_rw(
             "format", [](const Tensor& self) { return name_of(self.format()); },
             [](Tensor& self, nb::handle value) {
                 require_whole(self, "format");
-                self.storage()->type.format = value.is_none() ? Format::unset : parse_format(text_of(value, "Tensor", "format"), "Tensor");
+                self.storage()->type.format =
+                    value.is_none() ? Format::unset : parse_format(text_of(value, "Tensor", "format"), "Tensor");
             },
-            nb::for_setter(nb::arg("value").none()))
+            nb::for_setter(nb::arg("value").none()), nb::for_getter(nb::sig("def format(self) -> str | None")),
+            nb::for_setter(nb::sig("def format(self, value: str | None, /) -> None")))
         .def_prop_rw(
-            "size", [](const Tensor& self) { return self.has_shape() ? nb::object(list_of(self.shape())) : nb::none(); }, set_size,
-            nb::for_setter(nb::arg("value").none()))
+            "size",
+            [](const Tensor& self) { return self.has_shape() ? nb::object(list_of(self.shape())) : nb::none(); },
+            set_size, nb::for_setter(nb::arg("value").none()),
+            nb::for_getter(nb::sig("def size(self) -> list[int] | None")),
+            nb::for_setter(nb::sig("def size(self, value: Sequence[int] | None, /) -> None")))
         .def_prop_ro("is_inited", [](const Tensor& self) { return self.storage()->ready_at_start; })
         .def("__repr__", represent);
 }

@@ -25,11 +25,11 @@ struct Frame {
 
 // What Python hands over once, when the package is imported.
 struct State {
-    nb::object context;                            // ContextVar whose value is a Frame or None
-    nb::object errors;                             // tuple of exception classes, by ErrorKind
-    nb::object default_costs;                      // callable: the costs that check what is outside any chip
-    nb::object warn_outside;                       // callable: says once that nothing is recorded
-    std::string package_folder;                    // frames in it are not the user's
+    nb::object context;          // ContextVar whose value is a Frame or None
+    nb::object errors;           // tuple of exception classes, by ErrorKind
+    nb::object default_costs;    // callable: the costs that check what is outside any chip
+    nb::object warn_outside;     // callable: says once that nothing is recorded
+    std::string package_folder;  // frames in it are not the user's
     std::array<nb::object, memory_count * memory_count> move_models;  // the user's costs of paths: callable or null
     std::array<std::optional<Pipe>, memory_count * memory_count> move_pipes;
     std::shared_ptr<SourceTable> sources = std::make_shared<SourceTable>();
@@ -52,7 +52,7 @@ bool flag_of(nb::handle value, const char* where, const char* argument);        
 Shape shape_of(nb::handle value, const char* where, const char* argument);           // list or tuple of integers
 std::string kind_of(nb::handle value);
 nb::list list_of(const Shape& shape);
-nb::object name_of(DType dtype);    // str, or None for unset
+nb::object name_of(DType dtype);  // str, or None for unset
 nb::object name_of(Format format);
 
 // Cycles and work that a user's cost model gives for one instruction.

@@ -60,19 +60,19 @@ std::optional<fs::path> find_chip(const std::string& given, const std::vector<fs
 
 [[noreturn]] void unknown_chip(const std::string& given, const std::vector<std::string>& known) {
     constexpr std::size_t shown = 3, longest = 64;
-    std::vector<std::string> first(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(std::min(shown, known.size())));
+    std::vector<std::string> first(known.begin(),
+                                   known.begin() + static_cast<std::ptrdiff_t>(std::min(shown, known.size())));
     std::string list = base::join(first, ", ");
     if (known.size() > shown) list += concat(", ... (", known.size() - shown, " more)");
-    throw Error(ErrorKind::value, concat("Chip: unknown chip '", given.substr(0, longest), "'", base::suggestion(given, known),
-                                         known.empty() ? " No chip folder was found." : " Known: " + list + ".",
-                                         " Add a folder: docs/add_a_chip.md"));
+    throw Error(ErrorKind::value,
+                concat("Chip: unknown chip '", given.substr(0, longest), "'", base::suggestion(given, known),
+                       known.empty() ? " No chip folder was found." : " Known: " + list + ".",
+                       " Add a folder: docs/add_a_chip.md"));
 }
 
 }  // namespace
 
-std::string path_name(Memory source, Memory target) {
-    return concat(mskpp::name(source), "_TO_", mskpp::name(target));
-}
+std::string path_name(Memory source, Memory target) { return concat(mskpp::name(source), "_TO_", mskpp::name(target)); }
 
 std::shared_ptr<const Chip> Chip::load(const std::string& name, const std::vector<fs::path>& search_path) {
     if (name.find('/') != std::string::npos || is_chip_folder(name)) {
@@ -93,11 +93,12 @@ std::vector<std::string> Chip::list(const std::vector<fs::path>& search_path) {
     return {names.begin(), names.end()};
 }
 
-std::shared_ptr<const Chip> Chip::load_folder(const fs::path& folder, const std::vector<fs::path>& search_path, int depth) {
+std::shared_ptr<const Chip> Chip::load_folder(const fs::path& folder, const std::vector<fs::path>& search_path,
+                                              int depth) {
     if (depth > deepest_inheritance)
-        throw Error(ErrorKind::data, concat("data: ", folder.filename().string(),
-                                            "/chip.csv: the chain of base chips is longer than ", deepest_inheritance,
-                                            "; does it lead back to itself?"));
+        throw Error(ErrorKind::data,
+                    concat("data: ", folder.filename().string(), "/chip.csv: the chain of base chips is longer than ",
+                           deepest_inheritance, "; does it lead back to itself?"));
     std::shared_ptr<Chip> chip(new Chip());
     const fs::path clean = folder.has_filename() ? folder : folder.parent_path();
     chip->name_ = clean.filename().string();
@@ -121,17 +122,38 @@ void Chip::read_attributes(const fs::path& file) {
     for (const auto& row : table.rows())
         if (!attributes_.emplace(table.text(row, "key"), table.text(row, "value")).second)
             table.fail(row, concat("key '", table.text(row, "key"), "' stands here a second time"));
-    static const std::vector<std::string> plain = {
-        "architecture", "base", "base.mov", "base.mov_repeat", "base.mmad", "base.vec", "aliases", "cube_cores",
-        "vector_cores", "clock_mhz", "gm_bytes", "l2_bytes", "ub_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes",
-        "l0c_bytes", "bt_bytes", "fb_bytes", "cache_miss_slowdown", "lost_instructions",
-        "ddr_bytes_per_cycle_per_cube_core", "ddr_bytes_per_cycle_per_vector_core",
-        "l2_read_bytes_per_cycle_per_cube_core", "l2_write_bytes_per_cycle_per_cube_core"};
+    static const std::vector<std::string> plain = {"architecture",
+                                                   "base",
+                                                   "base.mov",
+                                                   "base.mov_repeat",
+                                                   "base.mmad",
+                                                   "base.vec",
+                                                   "aliases",
+                                                   "cube_cores",
+                                                   "vector_cores",
+                                                   "clock_mhz",
+                                                   "gm_bytes",
+                                                   "l2_bytes",
+                                                   "ub_bytes",
+                                                   "l1_bytes",
+                                                   "l0a_bytes",
+                                                   "l0b_bytes",
+                                                   "l0c_bytes",
+                                                   "bt_bytes",
+                                                   "fb_bytes",
+                                                   "cache_miss_slowdown",
+                                                   "lost_instructions",
+                                                   "ddr_bytes_per_cycle_per_cube_core",
+                                                   "ddr_bytes_per_cycle_per_vector_core",
+                                                   "l2_read_bytes_per_cycle_per_cube_core",
+                                                   "l2_write_bytes_per_cycle_per_cube_core"};
     for (const auto& row : table.rows()) {
         const std::string& key = table.text(row, "key");
-        const bool known = std::find(plain.begin(), plain.end(), key) != plain.end() || key.rfind("mmad_peak.", 0) == 0 ||
-                           key.rfind("mmad_fractal_k.", 0) == 0;
-        if (!known) table.fail(row, concat("unknown key '", key, "'", base::suggestion(key, plain), " docs/add_a_chip.md lists all"));
+        const bool known = std::find(plain.begin(), plain.end(), key) != plain.end() ||
+                           key.rfind("mmad_peak.", 0) == 0 || key.rfind("mmad_fractal_k.", 0) == 0;
+        if (!known)
+            table.fail(
+                row, concat("unknown key '", key, "'", base::suggestion(key, plain), " docs/add_a_chip.md lists all"));
     }
 }
 
@@ -186,9 +208,9 @@ void Chip::read_figures() {
         if (key.rfind("mmad_fractal_k.", 0) == 0) mmad_fractal_k_[dtype] = static_cast<int>(figure(key));
     }
     if (!(clock_mhz_ >= 1 && clock_mhz_ <= 1e6) || !(cache_miss_slowdown_ >= 1))
-        throw Error(ErrorKind::data, concat("data: ", name_, "/chip.csv: clock_mhz is ", clock_mhz_,
-                                            " and cache_miss_slowdown ", cache_miss_slowdown_,
-                                            "; they must be 1 to 1000000 and at least 1"));
+        throw Error(ErrorKind::data,
+                    concat("data: ", name_, "/chip.csv: clock_mhz is ", clock_mhz_, " and cache_miss_slowdown ",
+                           cache_miss_slowdown_, "; they must be 1 to 1000000 and at least 1"));
 }
 
 void Chip::read_paths(const fs::path& file) {
@@ -198,7 +220,8 @@ void Chip::read_paths(const fs::path& file) {
         const Path path{parse_memory(table.text(row, "source"), where), parse_memory(table.text(row, "target"), where),
                         parse_queue(table.text(row, "pipe"), where), table.number(row, "port_bytes_per_cycle")};
         int& index = path_index_[static_cast<std::size_t>(path.source)][static_cast<std::size_t>(path.target)];
-        if (index != 0) table.fail(row, concat("path ", path_name(path.source, path.target), " stands here a second time"));
+        if (index != 0)
+            table.fail(row, concat("path ", path_name(path.source, path.target), " stands here a second time"));
         paths_.push_back(path);
         index = static_cast<int>(paths_.size());
     }
@@ -206,7 +229,8 @@ void Chip::read_paths(const fs::path& file) {
 
 std::optional<std::int64_t> Chip::capacity_bytes(Memory memory) const {
     std::string key(mskpp::name(memory));
-    std::transform(key.begin(), key.end(), key.begin(), [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+    std::transform(key.begin(), key.end(), key.begin(),
+                   [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
     key += "_bytes";
     if (attributes_.count(key)) return static_cast<std::int64_t>(figure(key));
     return base_ ? base_->capacity_bytes(memory) : std::nullopt;

@@ -20,17 +20,17 @@ struct Spelling {
 
 // The first spelling of a value is its name; the rest are accepted.
 constexpr Spelling<Memory> memories[] = {
-    {"GM", Memory::GM},   {"L1", Memory::L1}, {"L0A", Memory::L0A}, {"L0B", Memory::L0B}, {"L0C", Memory::L0C},
-    {"UB", Memory::UB},   {"BT", Memory::BT}, {"FB", Memory::FB},   {"VEC", Memory::VEC},
+    {"GM", Memory::GM}, {"L1", Memory::L1}, {"L0A", Memory::L0A}, {"L0B", Memory::L0B}, {"L0C", Memory::L0C},
+    {"UB", Memory::UB}, {"BT", Memory::BT}, {"FB", Memory::FB},   {"VEC", Memory::VEC},
 };
 
 constexpr Spelling<DType> dtypes[] = {
-    {"BOOL", DType::BOOL},     {"UINT1", DType::UINT1},   {"UINT2", DType::UINT2},     {"UINT8", DType::UINT8},
-    {"UINT16", DType::UINT16}, {"UINT32", DType::UINT32}, {"UINT64", DType::UINT64},   {"INT4", DType::INT4},
-    {"INT8", DType::INT8},     {"INT16", DType::INT16},   {"INT32", DType::INT32},     {"INT64", DType::INT64},
-    {"FP16", DType::FP16},     {"BF16", DType::BF16},     {"FP32", DType::FP32},       {"FLOAT16", DType::FP16},
-    {"HALF", DType::FP16},     {"F16", DType::FP16},      {"BFLOAT16", DType::BF16},   {"FLOAT32", DType::FP32},
-    {"FLOAT", DType::FP32},    {"SINGLE", DType::FP32},   {"F32", DType::FP32},        {"BOOLEAN", DType::BOOL},
+    {"BOOL", DType::BOOL},     {"UINT1", DType::UINT1},   {"UINT2", DType::UINT2},   {"UINT8", DType::UINT8},
+    {"UINT16", DType::UINT16}, {"UINT32", DType::UINT32}, {"UINT64", DType::UINT64}, {"INT4", DType::INT4},
+    {"INT8", DType::INT8},     {"INT16", DType::INT16},   {"INT32", DType::INT32},   {"INT64", DType::INT64},
+    {"FP16", DType::FP16},     {"BF16", DType::BF16},     {"FP32", DType::FP32},     {"FLOAT16", DType::FP16},
+    {"HALF", DType::FP16},     {"F16", DType::FP16},      {"BFLOAT16", DType::BF16}, {"FLOAT32", DType::FP32},
+    {"FLOAT", DType::FP32},    {"SINGLE", DType::FP32},   {"F32", DType::FP32},      {"BOOLEAN", DType::BOOL},
 };
 
 constexpr Spelling<Format> formats[] = {
@@ -39,10 +39,10 @@ constexpr Spelling<Format> formats[] = {
 };
 
 constexpr Spelling<Pipe> pipes[] = {
-    {"PIPE-MTE1", Pipe::MTE1}, {"PIPE-MTE2", Pipe::MTE2}, {"PIPE-MTE3", Pipe::MTE3}, {"PIPE-FIX", Pipe::FIX},
-    {"PIPE-M", Pipe::M},       {"PIPE-V", Pipe::V},       {"PIPE-S", Pipe::S},       {"RVECLD0", Pipe::RVECLD0},
+    {"PIPE-MTE1", Pipe::MTE1},  {"PIPE-MTE2", Pipe::MTE2},  {"PIPE-MTE3", Pipe::MTE3},  {"PIPE-FIX", Pipe::FIX},
+    {"PIPE-M", Pipe::M},        {"PIPE-V", Pipe::V},        {"PIPE-S", Pipe::S},        {"RVECLD0", Pipe::RVECLD0},
     {"RVECLD1", Pipe::RVECLD1}, {"RVECEX0", Pipe::RVECEX0}, {"RVECEX1", Pipe::RVECEX1}, {"RVECST", Pipe::RVECST},
-    {"RVECLD", Pipe::RVECLD},  {"RVECEX", Pipe::RVECEX},  {"PIPE-VEC", Pipe::VEC},   {"PIPE-ALL", Pipe::ALL},
+    {"RVECLD", Pipe::RVECLD},   {"RVECEX", Pipe::RVECEX},   {"PIPE-VEC", Pipe::VEC},    {"PIPE-ALL", Pipe::ALL},
 };
 
 template <typename Value, std::size_t n>
@@ -88,33 +88,28 @@ Pipe parse_pipe(std::string_view text, std::string_view where) {
 Pipe parse_queue(std::string_view text, std::string_view where) {
     const Pipe pipe = parse_pipe(text, where);
     if (pipe == Pipe::VEC || pipe == Pipe::ALL)
-        throw Error(ErrorKind::value, concat(where, ": '", text, "' names no single pipe; an instruction runs on PIPE-MTE1, "
-                                             "PIPE-MTE2, PIPE-MTE3, PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, RVECLD, RVECEX or RVECST"));
+        throw Error(ErrorKind::value,
+                    concat(where, ": '", text,
+                           "' names no single pipe; an instruction runs on PIPE-MTE1, "
+                           "PIPE-MTE2, PIPE-MTE3, PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, RVECLD, RVECEX or RVECST"));
     return pipe;
 }
 
-std::string_view name(Memory memory) {
-    return first_spelling(memories, memory);
-}
+std::string_view name(Memory memory) { return first_spelling(memories, memory); }
 
-std::string_view name(DType dtype) {
-    return first_spelling(dtypes, dtype);
-}
+std::string_view name(DType dtype) { return first_spelling(dtypes, dtype); }
 
-std::string_view name(Format format) {
-    return first_spelling(formats, format);
-}
+std::string_view name(Format format) { return first_spelling(formats, format); }
 
-std::string_view name(Pipe pipe) {
-    return first_spelling(pipes, pipe);
-}
+std::string_view name(Pipe pipe) { return first_spelling(pipes, pipe); }
 
 void Shape::refuse(std::int64_t extent, std::string_view where) const {
     if (rank_ == max_rank)
-        throw Error(ErrorKind::value, concat(where, ": more than ", max_rank, " axes; at most ", max_rank, " are allowed"));
+        throw Error(ErrorKind::value,
+                    concat(where, ": more than ", max_rank, " axes; at most ", max_rank, " are allowed"));
     if (extent < 1 || extent > max_elements)
-        throw Error(ErrorKind::value, concat(where, ": axis ", rank_, " has extent ", extent, "; allowed are 1 to ",
-                                             max_elements));
+        throw Error(ErrorKind::value,
+                    concat(where, ": axis ", rank_, " has extent ", extent, "; allowed are 1 to ", max_elements));
     throw Error(ErrorKind::value, concat(where, ": more than ", max_elements,
                                          " elements (2^31-1), which is the most a tensor may have; split it"));
 }

@@ -22,8 +22,8 @@ struct RuleName {
 };
 
 constexpr RuleName<ArgumentKind> attribute_kinds[] = {
-    {"is_inited", ArgumentKind::flag},      {"if_mix", ArgumentKind::flag},       {"broadcast_num", ArgumentKind::count},
-    {"reduce_num", ArgumentKind::count},    {"reserve_num", ArgumentKind::count}, {"dtype", ArgumentKind::dtype},
+    {"is_inited", ArgumentKind::flag},   {"if_mix", ArgumentKind::flag},       {"broadcast_num", ArgumentKind::count},
+    {"reduce_num", ArgumentKind::count}, {"reserve_num", ArgumentKind::count}, {"dtype", ArgumentKind::dtype},
     {"fill_shape", ArgumentKind::shape},
 };
 constexpr RuleName<WorkRule> work_rules[] = {{"x", WorkRule::x}, {"out", WorkRule::out}, {"mkn", WorkRule::mkn}};
@@ -42,7 +42,8 @@ constexpr RuleName<ShapeRule> shape_rules[] = {{"x", ShapeRule::x},
                                                {"reserve_num", ShapeRule::reserve_num}};
 
 template <typename Rule, std::size_t n>
-Rule parse_rule(const base::Csv& table, const base::Csv::Row& row, const char* column, const RuleName<Rule> (&names)[n]) {
+Rule parse_rule(const base::Csv& table, const base::Csv::Row& row, const char* column,
+                const RuleName<Rule> (&names)[n]) {
     std::vector<std::string> allowed;
     for (const auto& candidate : names) {
         if (candidate.text == table.text(row, column)) return candidate.rule;
@@ -65,7 +66,8 @@ void parse_arguments(const base::Csv& table, const base::Csv::Row& row, Instruct
         Argument parsed;
         const std::size_t equals = argument.find('=');
         if (equals != std::string::npos) {
-            if (argument.substr(equals) != "=False") table.fail(row, concat("argument '", argument, "': the only default is False"));
+            if (argument.substr(equals) != "=False")
+                table.fail(row, concat("argument '", argument, "': the only default is False"));
             parsed.has_default = true;
             argument.resize(equals);
         }
@@ -82,7 +84,8 @@ void parse_arguments(const base::Csv& table, const base::Csv::Row& row, Instruct
     if (out.arguments.empty() || out.arguments[0].name != "x" || !out.arguments[0].read)
         table.fail(row, "the first argument must be x, and it must be read");
     if (out.output == -1 && table.text(row, "writes") != "new")
-        table.fail(row, concat("writes '", table.text(row, "writes"), "', which is no argument; allowed: an argument, or new"));
+        table.fail(row, concat("writes '", table.text(row, "writes"),
+                               "', which is no argument; allowed: an argument, or new"));
     if (out.arguments.size() > 8) table.fail(row, "more than 8 arguments");
 }
 
@@ -128,12 +131,17 @@ std::shared_ptr<const Instruction> parse_row(const base::Csv& table, const base:
     return out;
 }
 
-DType infer_dtype(const Instruction& instruction, const TensorType& x, const TensorType& b, const Attributes& attributes) {
+DType infer_dtype(const Instruction& instruction, const TensorType& x, const TensorType& b,
+                  const Attributes& attributes) {
     switch (instruction.dtype) {
-        case DTypeRule::x: return x.dtype;
-        case DTypeRule::b: return b.dtype;
-        case DTypeRule::dtype: return attributes.dtype;
-        case DTypeRule::if_mix: return attributes.flag ? DType::FP32 : x.dtype;
+        case DTypeRule::x:
+            return x.dtype;
+        case DTypeRule::b:
+            return b.dtype;
+        case DTypeRule::dtype:
+            return attributes.dtype;
+        case DTypeRule::if_mix:
+            return attributes.flag ? DType::FP32 : x.dtype;
         case DTypeRule::narrow:
             if (x.dtype == DType::FP32) return DType::FP16;
             if (x.dtype == DType::FP16 || x.dtype == DType::INT16) return DType::INT8;
@@ -154,26 +162,34 @@ Shape reduced(const Shape& shape, std::int64_t count, const std::string& functio
     return out;
 }
 
-Shape infer_shape(const Instruction& instruction, const TensorType& x, const TensorType& y, const Attributes& attributes) {
+Shape infer_shape(const Instruction& instruction, const TensorType& x, const TensorType& y,
+                  const Attributes& attributes) {
     const std::string& function = instruction.function;
     Shape out = x.shape;
     switch (instruction.shape) {
-        case ShapeRule::x: break;
+        case ShapeRule::x:
+            break;
         case ShapeRule::x_exactly_256:
             if (x.shape.elements() != transposed_elements)
-                throw Error(ErrorKind::value, concat(function, ": x has ", x.shape.elements(), " elements ", x.shape.text(),
-                                                     "; it must have exactly ", transposed_elements));
+                throw Error(ErrorKind::value, concat(function, ": x has ", x.shape.elements(), " elements ",
+                                                     x.shape.text(), "; it must have exactly ", transposed_elements));
             break;
         case ShapeRule::x_doubled:
             out = Shape();
             for (int axis = 0; axis < x.shape.rank(); ++axis) out.push_back(std::int64_t{2} * x.shape[axis], function);
             break;
-        case ShapeRule::mn: out = Shape{x.shape[0], y.shape[1]}; break;
+        case ShapeRule::mn:
+            out = Shape{x.shape[0], y.shape[1]};
+            break;
         case ShapeRule::last_times:
             out.replace_last(out[out.rank() - 1] * attributes.count, function + ": broadcast_num");
             break;
-        case ShapeRule::last_divided: out = reduced(x.shape, attributes.count, function); break;
-        case ShapeRule::fill_shape: out = attributes.shape; break;
+        case ShapeRule::last_divided:
+            out = reduced(x.shape, attributes.count, function);
+            break;
+        case ShapeRule::fill_shape:
+            out = attributes.shape;
+            break;
         case ShapeRule::reserve_num:
             out = Shape();
             out.push_back(attributes.count, function + ": reserve_num");
@@ -184,9 +200,7 @@ Shape infer_shape(const Instruction& instruction, const TensorType& x, const Ten
 
 }  // namespace
 
-Memory Instruction::operand_memory() const {
-    return pipe == Pipe::RVECEX ? Memory::VEC : Memory::UB;
-}
+Memory Instruction::operand_memory() const { return pipe == Pipe::RVECEX ? Memory::VEC : Memory::UB; }
 
 std::string Instruction::signature() const {
     std::vector<std::string> parts;
@@ -206,8 +220,8 @@ TensorType infer_output(const Instruction& instruction, const TensorType& x, con
 }
 
 std::vector<std::shared_ptr<const Instruction>> read_instructions(const std::filesystem::path& file) {
-    const base::Csv table(file, {"function", "instruction", "arguments", "reads", "writes", "accumulates", "pipe", "work",
-                                 "cost", "out_dtype", "out_shape", "summary"});
+    const base::Csv table(file, {"function", "instruction", "arguments", "reads", "writes", "accumulates", "pipe",
+                                 "work", "cost", "out_dtype", "out_shape", "summary"});
     std::vector<std::shared_ptr<const Instruction>> out;
     for (const auto& row : table.rows()) {
         auto parsed = parse_row(table, row);

@@ -26,28 +26,29 @@ constexpr std::string_view origin_names[] = {"measured",    "interpolated", "bel
 
 Origin origin_of(Curve::Position position) {
     switch (position) {
-        case Curve::Position::on_point: return Origin::measured;
-        case Curve::Position::between: return Origin::interpolated;
-        case Curve::Position::below: return Origin::below_table;
-        case Curve::Position::beyond: return Origin::beyond_table;
+        case Curve::Position::on_point:
+            return Origin::measured;
+        case Curve::Position::between:
+            return Origin::interpolated;
+        case Curve::Position::below:
+            return Origin::below_table;
+        case Curve::Position::beyond:
+            return Origin::beyond_table;
     }
     return Origin::interpolated;
 }
 
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
+std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-std::string rate_key(std::string_view instruction, std::string_view dtypes) {
-    return concat(instruction, " ", dtypes);
-}
+std::string rate_key(std::string_view instruction, std::string_view dtypes) { return concat(instruction, " ", dtypes); }
 
 // A point whose rate falls below a quarter of what smaller work reached is a failed measurement, not the machine.
 void add_point(const base::Csv& table, const base::Csv::Row& row, Curve& curve, double size, double rate) {
     if (rate < curve.largest_y() / 4)
         table.fail(row, concat("rate ", rate, " is below a quarter of ", curve.largest_y(),
                                ", the best rate at smaller sizes; such a point is a failed measurement, remove it"));
-    if (!curve.add(size, rate)) table.fail(row, concat("size ", size, " does not follow a smaller one; sizes must grow"));
+    if (!curve.add(size, rate))
+        table.fail(row, concat("size ", size, " does not follow a smaller one; sizes must grow"));
 }
 
 }  // namespace
@@ -63,9 +64,7 @@ struct Costs::PathTables {
     std::unique_ptr<RateTable> by_size, by_size_transformed, by_repeat;
 };
 
-std::string_view name(Origin origin) {
-    return origin_names[static_cast<std::size_t>(origin)];
-}
+std::string_view name(Origin origin) { return origin_names[static_cast<std::size_t>(origin)]; }
 
 std::int64_t whole_cycles(double cycles) {
     constexpr double most = 4611686018427387904.0;  // 2^62: sums of two still fit
@@ -111,9 +110,9 @@ void Costs::read_moves(const Chip& chip, const char* size_column, bool repeat, d
     }
     for (auto& [key, rates] : read) {
         std::string path = key;
-        const bool transformed = path.size() > transformed_suffix.size() &&
-                                 path.compare(path.size() - transformed_suffix.size(), transformed_suffix.size(),
-                                              transformed_suffix) == 0;
+        const bool transformed =
+            path.size() > transformed_suffix.size() &&
+            path.compare(path.size() - transformed_suffix.size(), transformed_suffix.size(), transformed_suffix) == 0;
         if (transformed) path.resize(path.size() - transformed_suffix.size());
         const std::size_t arrow = path.find("_TO_");
         const std::string where = concat("data: ", chip.name(), ": path '", key, "'");
@@ -125,13 +124,15 @@ void Costs::read_moves(const Chip& chip, const char* size_column, bool repeat, d
         rates->per_cycle = gib / (chip.clock_mhz() * 1e6);
         rates->cycle_scale = touches_gm ? gm_scale : 1.0;
         rates->inherited = inherited;
-        PathTables& tables = *paths_[static_cast<std::size_t>(source) * memory_count + static_cast<std::size_t>(target)];
+        PathTables& tables =
+            *paths_[static_cast<std::size_t>(source) * memory_count + static_cast<std::size_t>(target)];
         auto& place = repeat ? tables.by_repeat : transformed ? tables.by_size_transformed : tables.by_size;
         if (!place) place = std::move(rates);
     }
 }
 
-void Costs::read_rates(const Chip& chip, const char* file, const char* size_column, const char* rate_column, bool inherited) {
+void Costs::read_rates(const Chip& chip, const char* file, const char* size_column, const char* rate_column,
+                       bool inherited) {
     const base::Csv table(chip.folder() / file, {"instruction", "dtypes", size_column, rate_column});
     std::unordered_map<std::string, std::unique_ptr<RateTable>> read;
     for (const auto& row : table.rows()) {
@@ -174,7 +175,9 @@ Cost Costs::move(const Path& path, std::int64_t bytes, bool transform, std::int6
     const bool cached = path.target == Memory::GM || (path.source == Memory::GM && path.target == Memory::L1);
     if (cached) bandwidth *= hit_ratio + (1 - hit_ratio) / chip_->cache_miss_slowdown();
     const double cycles = work / bandwidth * (rates != nullptr ? rates->cycle_scale : 1.0);
-    Origin origin = rates == nullptr ? Origin::theoretical : rates->inherited ? Origin::inherited : origin_of(reading.position);
+    Origin origin = rates == nullptr   ? Origin::theoretical
+                    : rates->inherited ? Origin::inherited
+                                       : origin_of(reading.position);
     if (transform && !own && origin == Origin::measured) origin = Origin::interpolated;
     return {whole_cycles(cycles), origin};
 }
@@ -258,7 +261,8 @@ std::optional<double> Costs::mmad_rate(DType dtype, std::int64_t granularity) co
     return rate * peak / reference_peak;
 }
 
-std::optional<double> Costs::vector_rate(std::string_view instruction, std::string_view dtypes, std::int64_t elements) const {
+std::optional<double> Costs::vector_rate(std::string_view instruction, std::string_view dtypes,
+                                         std::int64_t elements) const {
     const RateTable* table = find_vector(instruction, dtypes);
     if (table == nullptr) return std::nullopt;
     const double work = static_cast<double>(elements);

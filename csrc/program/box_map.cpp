@@ -52,9 +52,7 @@ void BoxMap::remove(std::uint32_t number) {
     --live_;
 }
 
-void BoxMap::clear() {
-    *this = BoxMap();
-}
+void BoxMap::clear() { *this = BoxMap(); }
 
 bool BoxMap::cells(const Box& box, std::vector<std::uint64_t>& out) const {
     std::int64_t count = 1;

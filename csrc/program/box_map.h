@@ -20,7 +20,7 @@ void subtract(const Box& from, const Box& taken, std::vector<Box>& out);
 // Invariants: entries keep the order they were added in; a removed entry is never found again; the number of an entry
 // holds until the next add().
 class BoxMap {
-public:
+  public:
     struct Entry {
         Box box;
         std::uint32_t value;
@@ -40,7 +40,7 @@ public:
             if (!entry.removed) visit(entry);
     }
 
-private:
+  private:
     static constexpr std::size_t linear_entries = 24;  // below this, looking at all is fastest
     static constexpr std::int64_t most_cells = 64;     // a box over more cells goes to `wide_`
 

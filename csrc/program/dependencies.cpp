@@ -17,7 +17,8 @@ Box whole_box(const Shape& shape) {
 }  // namespace
 
 std::uint32_t Dependencies::shape_id(const Shape& shape) {
-    const auto hash = static_cast<std::uint32_t>(shape.elements()) * 31 + static_cast<std::uint32_t>(shape.rank() == 0 ? 0 : shape[0]);
+    const auto hash = static_cast<std::uint32_t>(shape.elements()) * 31 +
+                      static_cast<std::uint32_t>(shape.rank() == 0 ? 0 : shape[0]);
     std::uint32_t& recent = recent_shape_[(hash * 0x9e3779b1u) >> 26];
     if (recent != 0 && shapes_[recent - 1] == shape) return recent - 1;
     shapes_.push_back(shape);
@@ -35,7 +36,8 @@ std::uint32_t Dependencies::enrol_anew(Storage& storage) {
     if (!storage.latest.program.expired()) {
         const auto ended = [](const Storage::Enrolment& other) { return other.program.expired(); };
         if (!storage.others) storage.others = std::make_unique<std::vector<Storage::Enrolment>>();
-        storage.others->erase(std::remove_if(storage.others->begin(), storage.others->end(), ended), storage.others->end());
+        storage.others->erase(std::remove_if(storage.others->begin(), storage.others->end(), ended),
+                              storage.others->end());
         storage.others->push_back(storage.latest);
     }
     storage.latest = {identity_, number};
@@ -227,10 +229,12 @@ std::vector<Dependency> Dependencies::starved() const {
     for (std::size_t number = 0; number < tensors_.size(); ++number) {
         if (!has_log(tensors_[number])) continue;
         const Log& log = *logs_[tensors_[number].writer_or_log & ~log_bit];
-        log.waits.each([&](const BoxMap::Entry& wait) { out.push_back({wait.value, static_cast<std::uint32_t>(number)}); });
+        log.waits.each(
+            [&](const BoxMap::Entry& wait) { out.push_back({wait.value, static_cast<std::uint32_t>(number)}); });
         for (const Mark& wait : log.marked_waits) out.push_back({wait.instruction, static_cast<std::uint32_t>(number)});
     }
-    std::stable_sort(out.begin(), out.end(), [](const Dependency& a, const Dependency& b) { return a.producer < b.producer; });
+    std::stable_sort(out.begin(), out.end(),
+                     [](const Dependency& a, const Dependency& b) { return a.producer < b.producer; });
     return out;
 }
 

@@ -20,7 +20,7 @@ namespace mskpp {
 class Dependencies {
     static constexpr std::uint32_t log_bit = 0x80000000u;  // writer_or_log: below, a writer; else a log, or none
 
-public:
+  public:
     explicit Dependencies(std::vector<LateDependency>& late) : late_(late) {}
 
     // Forgets what the reads of an instruction that was not issued left behind.
@@ -53,7 +53,7 @@ public:
     const TensorRecord& tensor(std::uint32_t number) const { return tensors_[number]; }
     const Shape& shape(const TensorRecord& tensor) const { return shapes_[tensor.shape]; }
 
-private:
+  private:
     struct Mark {
         std::int64_t value;
         std::uint32_t instruction;  // the writer; of a wait, the reader
@@ -86,7 +86,8 @@ private:
     Log& log_of(std::uint32_t number);
     Log* find_log(std::uint32_t number);
     void drop_plain_log(std::uint32_t number, std::uint32_t writer);
-    void visible_writers(std::uint32_t number, const Box& box, std::vector<Dependency>& out, std::vector<Box>& unwritten);
+    void visible_writers(std::uint32_t number, const Box& box, std::vector<Dependency>& out,
+                         std::vector<Box>& unwritten);
     void write_whole(std::uint32_t number, const Tensor& tensor, std::int64_t mark, std::uint32_t writer);
     void serve(Log& log, std::uint32_t number, const Box& box, bool whole, std::int64_t mark, std::uint32_t writer);
 

@@ -32,26 +32,28 @@ bool converts(Memory source, DType from, DType to) {
     std::vector<std::string> allowed;
     for (const Path& path : chip.paths())
         if (path.source == source) allowed.emplace_back(name(path.target));
-    throw Error(ErrorKind::value, concat("load: ", chip.name(), " has no path ", name(source), " to ", name(target), "; from ",
-                                         name(source), " data goes to ",
-                                         allowed.empty() ? "nowhere" : base::join(allowed, ", ")));
+    throw Error(ErrorKind::value,
+                concat("load: ", chip.name(), " has no path ", name(source), " to ", name(target), "; from ",
+                       name(source), " data goes to ", allowed.empty() ? "nowhere" : base::join(allowed, ", ")));
 }
 
 void check_formats(const Tensor& target, const Tensor& source) {
     if (target.format() == Format::unset || target.format() == source.format() ||
         converts(source.memory(), target.memory(), source.format(), target.format()))
         return;
-    throw Error(ErrorKind::type, concat("load: the source is ", name(source.format()), " in ", name(source.memory()),
-                                        " but the target is ", name(target.format()), " in ", name(target.memory()),
-                                        "; on the way only GM to L1 converts (ND to NZ, NHWC to NC1HWC0) and L0C to GM (NZ "
-                                        "to ND, NC1HWC0 to NHWC)"));
+    throw Error(ErrorKind::type,
+                concat("load: the source is ", name(source.format()), " in ", name(source.memory()),
+                       " but the target is ", name(target.format()), " in ", name(target.memory()),
+                       "; on the way only GM to L1 converts (ND to NZ, NHWC to NC1HWC0) and L0C to GM (NZ "
+                       "to ND, NC1HWC0 to NHWC)"));
 }
 
 }  // namespace
 
 Move prepare_move(const Chip& chip, const Tensor& target, const Tensor& source, const LoadOptions& options,
                   bool allow_any_path) {
-    if (options.repeat < 1) throw Error(ErrorKind::value, concat("load: repeat is ", options.repeat, "; it must be at least 1"));
+    if (options.repeat < 1)
+        throw Error(ErrorKind::value, concat("load: repeat is ", options.repeat, "; it must be at least 1"));
     if (source.dtype() == DType::unset || !source.has_shape())
         throw Error(ErrorKind::value, concat("load: the source, a ", source.text(),
                                              ", has no dtype or no size yet; give it both, or load it first"));
@@ -60,11 +62,12 @@ Move prepare_move(const Chip& chip, const Tensor& target, const Tensor& source, 
     const Shape shape = source.shape();
     if (target.dtype() != DType::unset && target.dtype() != source.dtype() &&
         !converts(source.memory(), source.dtype(), target.dtype()))
-        throw Error(ErrorKind::type, concat("load: the source is ", name(source.dtype()), " ", shape.text(), " in ",
-                                            name(source.memory()), " but the target is ", name(target.dtype()), " in ",
-                                            name(target.memory()),
-                                            "; dtypes must agree, but from L0C, where FP32 becomes FP16 or BF16 and INT32 "
-                                            "FP16 or INT8"));
+        throw Error(
+            ErrorKind::type,
+            concat("load: the source is ", name(source.dtype()), " ", shape.text(), " in ", name(source.memory()),
+                   " but the target is ", name(target.dtype()), " in ", name(target.memory()),
+                   "; dtypes must agree, but from L0C, where FP32 becomes FP16 or BF16 and INT32 "
+                   "FP16 or INT8"));
     check_formats(target, source);
     if (target.has_shape() && target.elements() < shape.elements())
         throw Error(ErrorKind::value, concat("load: the target ", target.shape().text(), " is smaller than the source ",
@@ -125,7 +128,8 @@ void check_vector(const Instruction& instruction, const Call& call) {
         require_memory(instruction, argument.name, *tensor, {instruction.operand_memory()});
         if (static_cast<int>(i) != instruction.output) require_type(instruction, argument.name, *tensor);
         const bool paired = instruction.pairs_x_and_y() || instruction.cost == CostRule::per_register;
-        if (i == 1 && static_cast<int>(i) != instruction.output && paired) check_pair(instruction, *call.operands[0], *tensor);
+        if (i == 1 && static_cast<int>(i) != instruction.output && paired)
+            check_pair(instruction, *call.operands[0], *tensor);
     }
 }
 
@@ -142,20 +146,23 @@ void check_mmad(const Instruction& instruction, const Tensor& x, const Tensor& y
                                              "; they must be [m,k] and [k,n] with the same k"));
     const auto eight_bit = [](DType dtype) { return dtype == DType::INT8 || dtype == DType::UINT8; };
     if (x.dtype() != y.dtype() && !(eight_bit(x.dtype()) && eight_bit(y.dtype())))
-        throw Error(ErrorKind::type, concat(instruction.function, ": x is ", name(x.dtype()), " ", xs.text(), " but y is ",
-                                            name(y.dtype()), " ", ys.text(), "; their dtypes must agree"));
+        throw Error(ErrorKind::type,
+                    concat(instruction.function, ": x is ", name(x.dtype()), " ", xs.text(), " but y is ",
+                           name(y.dtype()), " ", ys.text(), "; their dtypes must agree"));
     const bool whole_bias = bs.rank() == 2 && bs[0] == xs[0] && bs[1] == ys[1];
     const bool row_bias = bs.elements() == ys[1] && bs[bs.rank() - 1] == ys[1];
     if (b.memory() == Memory::BT ? !row_bias : !whole_bias)
-        throw Error(ErrorKind::value, concat(instruction.function, ": b is ", bs.text(), " in ", name(b.memory()),
-                                             "; it must be ", b.memory() == Memory::BT ? "[n]" : "[m,n]", " = ",
-                                             b.memory() == Memory::BT ? Shape{ys[1]}.text() : Shape{xs[0], ys[1]}.text()));
+        throw Error(ErrorKind::value,
+                    concat(instruction.function, ": b is ", bs.text(), " in ", name(b.memory()), "; it must be ",
+                           b.memory() == Memory::BT ? "[n]" : "[m,n]", " = ",
+                           b.memory() == Memory::BT ? Shape{ys[1]}.text() : Shape{xs[0], ys[1]}.text()));
     const bool floating = x.dtype() == DType::FP16 || x.dtype() == DType::BF16 || x.dtype() == DType::FP32;
     const bool fits = floating ? b.dtype() == DType::FP32 || b.dtype() == DType::FP16 || b.dtype() == DType::BF16
                                : b.dtype() == DType::INT32;
     if (!fits)
-        throw Error(ErrorKind::type, concat(instruction.function, ": b is ", name(b.dtype()), " but x is ", name(x.dtype()),
-                                            "; b must be ", floating ? "FP32 (or FP16, BF16)" : "INT32"));
+        throw Error(ErrorKind::type,
+                    concat(instruction.function, ": b is ", name(b.dtype()), " but x is ", name(x.dtype()),
+                           "; b must be ", floating ? "FP32 (or FP16, BF16)" : "INT32"));
 }
 
 std::array<DType, 4> key_of(const Instruction& instruction, const Call& call, DType output) {
@@ -164,7 +171,8 @@ std::array<DType, 4> key_of(const Instruction& instruction, const Call& call, DT
         const char part = instruction.key[i];
         const Tensor* y = call.operands[1];
         if (part == 'y' && y == nullptr)
-            throw Error(ErrorKind::type, concat(instruction.function, ": y must be a Tensor; its dtype decides the cost"));
+            throw Error(ErrorKind::type,
+                        concat(instruction.function, ": y must be a Tensor; its dtype decides the cost"));
         key[i] = part == 'o' ? output : part == 'x' ? call.operands[0]->dtype() : y->dtype();
     }
     return key;
@@ -181,8 +189,8 @@ std::string Computation::key_text() const {
 
 Computation prepare_computation(const Chip& chip, const Instruction& instruction, const Call& call) {
     if (chip.lacks(instruction.name))
-        throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
-                                             ") does not have this instruction"));
+        throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ",
+                                             chip.architecture(), ") does not have this instruction"));
     const Tensor& x = *call.operands[0];
     const bool matrix = instruction.cost == CostRule::mmad;
     if (matrix)
@@ -190,8 +198,9 @@ Computation prepare_computation(const Chip& chip, const Instruction& instruction
     else
         check_vector(instruction, call);
     if (instruction.pipe == Pipe::RVECEX && chip.path(Memory::UB, Memory::VEC) == nullptr)
-        throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
-                                             ") has no vector registers; they came with architecture 3510"));
+        throw Error(ErrorKind::value,
+                    concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
+                           ") has no vector registers; they came with architecture 3510"));
     const TensorType nothing;
     Computation out;
     out.instruction = &instruction;

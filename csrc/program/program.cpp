@@ -20,9 +20,7 @@ constexpr std::size_t longest_name = 128;
 
 const char* const wait_names[] = {"SET_FLAG", "WAIT_FLAG", "PIPE_BARRIER"};
 
-bool is_register_pipe(Pipe pipe) {
-    return pipe >= Pipe::RVECLD0 && pipe <= Pipe::RVECST;
-}
+bool is_register_pipe(Pipe pipe) { return pipe >= Pipe::RVECLD0 && pipe <= Pipe::RVECST; }
 
 bool is_core_name(std::string_view name) {
     return !name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), [](char c) {
@@ -72,7 +70,8 @@ std::uint16_t Program::new_pipe_id(const FlagEnd& end) {
     std::uint16_t& id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];
     id = static_cast<std::uint16_t>(pipes_.size());
     const std::string& core = core_names_[end.core];
-    pipes_.push_back({end.core, end.pipe, none, none, none, concat(core, core.empty() ? "" : "-", mskpp::name(end.pipe))});
+    pipes_.push_back(
+        {end.core, end.pipe, none, none, none, concat(core, core.empty() ? "" : "-", mskpp::name(end.pipe))});
     return id;
 }
 
@@ -114,7 +113,8 @@ std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
 }
 
 // Register pipes belong to a vector scope, whose span is that of its instructions.
-std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place) {
+std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work,
+                              const Place& place) {
     const std::uint32_t id = append(kind, {place.core, pipe}, name, cost, work, place.line);
     if (is_register_pipe(pipe) && place.scope != none) {
         Scope& scope = scopes_[place.scope];
@@ -146,7 +146,8 @@ void Program::set_cache_hit_ratio(double ratio) {
 }
 
 Cost Program::cost(const Move& move, const LoadOptions& options) {
-    const std::size_t path = static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
+    const std::size_t path =
+        static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
     const std::size_t way = static_cast<std::uint64_t>(move.bytes) * 0x9e3779b97f4a7c15u >> 62;
     MoveMemo& memo = move_memo_[(path * 2 + (move.transform ? 1 : 0)) * moves_remembered + way];
     if (memo.bytes != move.bytes || memo.repeat != options.repeat || memo.hit_ratio != hit_ratio_)
@@ -183,7 +184,8 @@ Cost Program::cost(const Computation& computation) {
         return {whole_cycles(static_cast<double>(computation.registers) * instruction.cycles), Origin::theoretical};
     InstructionMemo& memo = memo_of(instruction);
     if (instruction.cost == CostRule::mmad) {
-        if (memo.x_dtype == computation.x_dtype && memo.m == computation.m && memo.k == computation.k && memo.n == computation.n)
+        if (memo.x_dtype == computation.x_dtype && memo.m == computation.m && memo.k == computation.k &&
+            memo.n == computation.n)
             return memo.cost;
         memo.cost = costs_->mmad(computation.x_dtype, computation.m, computation.k, computation.n);
         memo.x_dtype = computation.x_dtype;
@@ -211,7 +213,8 @@ void Program::load(Tensor& target, const Tensor& source, const LoadOptions& opti
 
 void Program::add_move(const Move& move, Tensor& target, const Tensor& source, const LoadOptions& options, Cost cost,
                        const Place& place, const Pipe* pipe) {
-    const std::size_t path = static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
+    const std::size_t path =
+        static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
     if (move_names_[path] == no_id) {
         const bool vld = move.source == Memory::UB && move.target == Memory::VEC;
         const bool vst = move.source == Memory::VEC && move.target == Memory::UB;
@@ -267,13 +270,9 @@ void Program::add_own(const OwnInstruction& own, const Place& place) {
     data_->await(id);
 }
 
-void Program::set_ready(const Tensor& tensor, bool ready) {
-    data_->set_ready(tensor, ready);
-}
+void Program::set_ready(const Tensor& tensor, bool ready) { data_->set_ready(tensor, ready); }
 
-bool Program::has_value(const Tensor& view) {
-    return data_->has_value(view);
-}
+bool Program::has_value(const Tensor& view) { return data_->has_value(view); }
 
 std::uint32_t Program::open_scope(std::string name, std::uint16_t core) {
     scopes_.push_back({std::move(name), core, none, none, 0, 0});
@@ -285,7 +284,8 @@ Program::FlagEnd Program::parse_end(std::string_view text, const Place& place, c
     std::size_t split = text.find_first_of("_-");
     const bool qualified = split != std::string_view::npos && !base::equal_ignoring_case(text.substr(0, split), "PIPE");
     FlagEnd end{place.core, parse_pipe(qualified ? text.substr(split + 1) : text, who)};
-    if (end.pipe == Pipe::RVECLD || end.pipe == Pipe::RVECEX || (end.pipe == Pipe::ALL && who != std::string_view("pipe_barrier")))
+    if (end.pipe == Pipe::RVECLD || end.pipe == Pipe::RVECEX ||
+        (end.pipe == Pipe::ALL && who != std::string_view("pipe_barrier")))
         throw Error(ErrorKind::value, concat(who, ": '", text, "' names no single pipe"));
     if ((end.pipe == Pipe::VEC || is_register_pipe(end.pipe)) && chip().path(Memory::UB, Memory::VEC) == nullptr)
         throw Error(ErrorKind::value, concat(who, ": ", chip().name(), " (architecture ", chip().architecture(),
@@ -296,7 +296,8 @@ Program::FlagEnd Program::parse_end(std::string_view text, const Place& place, c
 
 std::pair<const Program::FlagKey, Program::Flag>& Program::flag(std::string_view source, std::string_view target,
                                                                 std::int64_t id, const Place& place, const char* who) {
-    if (id < 0 || id > 65535) throw Error(ErrorKind::value, concat(who, ": event_id is ", id, "; allowed are 0 to 65535"));
+    if (id < 0 || id > 65535)
+        throw Error(ErrorKind::value, concat(who, ": event_id is ", id, "; allowed are 0 to 65535"));
     FlagEnd from = parse_end(source, place, who), to = parse_end(target, place, who);
     FlagKey key{0, 0, static_cast<std::uint32_t>(id)};
     if (from.pipe == Pipe::VEC) from.pipe = Pipe::RVECST;
@@ -313,8 +314,8 @@ void Program::set_flag(std::string_view source, std::string_view target, std::in
     auto& [key, flag] = this->flag(source, target, id, place, "set_flag");
     found_.clear();
     const PipeInfo& pipe = pipes_[key.source];
-    const std::uint32_t set = append(Kind::set_flag, {pipe.core, pipe.pipe}, name_id(wait_names[0]), {1, Origin::theoretical}, 0,
-                                     place.line);
+    const std::uint32_t set =
+        append(Kind::set_flag, {pipe.core, pipe.pipe}, name_id(wait_names[0]), {1, Origin::theoretical}, 0, place.line);
     flag.sets.push_back(set);
     if (flag.matched < flag.waits.size()) {  // the wait was issued first
         const std::uint32_t wait = flag.waits[flag.matched++];
@@ -339,18 +340,22 @@ void Program::wait_flag(std::string_view source, std::string_view target, std::i
     if (matched) ++flag.matched;
 }
 
-// On one pipe, order alone does it. Of all pipes, the scalar pipe waits for the last of each, and the next of each for it.
+// On one pipe, order alone does it. Of all pipes, the scalar pipe waits for the last of each, and the next of each for
+// it.
 void Program::barrier(std::string_view pipe, const Place& place) {
     FlagEnd end = parse_end(pipe, place, "pipe_barrier");
-    if (end.pipe == Pipe::VEC) throw Error(ErrorKind::value, "pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL");
+    if (end.pipe == Pipe::VEC)
+        throw Error(ErrorKind::value, "pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL");
     const bool all = end.pipe == Pipe::ALL;
     if (all) end.pipe = Pipe::S;
     const std::uint16_t own = pipe_id(end);
     found_.clear();
     if (all)
         for (const PipeInfo& other : pipes_)
-            if (other.core == end.core && other.last != none && &other != &pipes_[own]) found_.push_back({other.last, none});
-    const std::uint32_t id = append(Kind::barrier, end, name_id(wait_names[2]), {0, Origin::theoretical}, 0, place.line);
+            if (other.core == end.core && other.last != none && &other != &pipes_[own])
+                found_.push_back({other.last, none});
+    const std::uint32_t id =
+        append(Kind::barrier, end, name_id(wait_names[2]), {0, Origin::theoretical}, 0, place.line);
     if (!all) return;
     core_barrier_[end.core] = id;
     pipes_[own].barrier = id;
@@ -374,7 +379,8 @@ void Program::finish() {
         const auto note = [&](const std::vector<std::uint32_t>& list, const char* what, const char* fate) {
             for (std::size_t i = flag.matched; i < list.size(); ++i) {
                 const std::string line = source_text(records_[list[i]].line);
-                left.emplace_back(list[i], concat("\n  ", what, "(", flag_text(key), ")", line.empty() ? "" : " (" + line + ")", fate));
+                left.emplace_back(list[i], concat("\n  ", what, "(", flag_text(key), ")",
+                                                  line.empty() ? "" : " (" + line + ")", fate));
             }
         };
         note(flag.sets, "set_flag", " is never waited for");
@@ -400,9 +406,7 @@ std::size_t Program::first_late(std::uint32_t reader) const {
     return static_cast<std::size_t>(std::lower_bound(late_.begin(), late_.end(), reader, before) - late_.begin());
 }
 
-const TensorRecord& Program::tensor(std::uint32_t number) const {
-    return data_->tensor(number);
-}
+const TensorRecord& Program::tensor(std::uint32_t number) const { return data_->tensor(number); }
 
 std::string Program::tensor_text(std::uint32_t number) const {
     const TensorRecord& tensor = data_->tensor(number);

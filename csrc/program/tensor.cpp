@@ -12,16 +12,17 @@ using base::concat;
 
 void Tensor::require_current() const {
     if (view_ && view_->generation != storage_->generation)
-        throw Error(ErrorKind::state, concat("Tensor: this slice was taken before its ", name(memory()),
-                                             " tensor took the shape ", storage_->type.shape.text(),
-                                             "; take the slice again"));
+        throw Error(ErrorKind::state,
+                    concat("Tensor: this slice was taken before its ", name(memory()), " tensor took the shape ",
+                           storage_->type.shape.text(), "; take the slice again"));
 }
 
 Shape Tensor::view_shape() const {
     require_current();
     Shape out;
     for (int i = 0; i < view_->rank; ++i)
-        if (view_->axis[static_cast<std::size_t>(i)].visible) out.push_back(view_->axis[static_cast<std::size_t>(i)].count);
+        if (view_->axis[static_cast<std::size_t>(i)].visible)
+            out.push_back(view_->axis[static_cast<std::size_t>(i)].count);
     if (out.rank() == 0) out.push_back(1);
     return out;
 }
@@ -42,8 +43,8 @@ void Tensor::apply(Axis& axis, const Index& index, int position) {
     if (index.kind == Index::Kind::integer) {
         const std::int64_t i = *index.start < 0 ? *index.start + count : *index.start;
         if (i < 0 || i >= count)
-            throw Error(ErrorKind::index, concat("Tensor: index ", *index.start, " is outside axis ", position, " with ",
-                                                 count, " elements"));
+            throw Error(ErrorKind::index, concat("Tensor: index ", *index.start, " is outside axis ", position,
+                                                 " with ", count, " elements"));
         axis = {static_cast<std::int32_t>(axis.start + i * axis.step), 1, 1, false};
         return;
     }
@@ -69,8 +70,9 @@ void Tensor::apply(Axis& axis, const Index& index, int position) {
 
 Tensor Tensor::slice(const std::vector<Index>& indices) const {
     if (!has_shape())
-        throw Error(ErrorKind::value, concat("Tensor: a ", name(memory()),
-                                             " tensor without a shape cannot be sliced; give it a size or load it first"));
+        throw Error(ErrorKind::value,
+                    concat("Tensor: a ", name(memory()),
+                           " tensor without a shape cannot be sliced; give it a size or load it first"));
     require_current();
     View view = view_ ? *view_ : whole();
     std::vector<std::size_t> visible;
@@ -81,8 +83,8 @@ Tensor Tensor::slice(const std::vector<Index>& indices) const {
     const std::size_t named = indices.size() - ellipses;
     if (ellipses > 1) throw Error(ErrorKind::index, "Tensor: more than one ellipsis in a subscript");
     if (named > visible.size())
-        throw Error(ErrorKind::index, concat("Tensor: ", named, " indices for a tensor of ", visible.size(), " axes ",
-                                             shape().text()));
+        throw Error(ErrorKind::index,
+                    concat("Tensor: ", named, " indices for a tensor of ", visible.size(), " axes ", shape().text()));
     std::size_t at = 0;
     for (const Index& index : indices) {
         if (is_ellipsis(index)) {
@@ -117,8 +119,9 @@ Box Tensor::region() const {
 void Tensor::check_type(const TensorType& type, std::string_view who) const {
     if (!view_) return;
     if (type.dtype != dtype())
-        throw Error(ErrorKind::type, concat(who, ": writes ", name(type.dtype), " ", type.shape.text(), " into a slice of ",
-                                            name(dtype()), " ", shape().text(), "; a slice keeps its dtype"));
+        throw Error(ErrorKind::type,
+                    concat(who, ": writes ", name(type.dtype), " ", type.shape.text(), " into a slice of ",
+                           name(dtype()), " ", shape().text(), "; a slice keeps its dtype"));
     if (type.shape.elements() != elements())
         throw Error(ErrorKind::value, concat(who, ": writes ", type.shape.text(), " into a slice of ", shape().text(),
                                              "; they must have the same number of elements"));

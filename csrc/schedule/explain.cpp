@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t most_listed = 20;
 
 class Explanation {
-public:
+  public:
     Explanation(const Program& program, const std::vector<std::uint32_t>& head, const ChunkedVector<std::int64_t>& end)
         : program_(program), head_(head), end_(end) {}
 
@@ -24,13 +24,14 @@ public:
         for (std::size_t pipe = 0; pipe < head_.size(); ++pipe) {
             if (head_[pipe] == none) continue;
             if (++stuck <= most_listed)
-                lines += concat("\n  ", program_.pipes()[pipe].name, "  ", instruction(head_[pipe]), " ", reason(head_[pipe]));
+                lines += concat("\n  ", program_.pipes()[pipe].name, "  ", instruction(head_[pipe]), " ",
+                                reason(head_[pipe]));
         }
         if (stuck > most_listed) lines += concat("\n  ... and ", stuck - most_listed, " more");
         return concat("schedule: deadlock, ", stuck, stuck == 1 ? " pipe stuck" : " pipes stuck", lines, cycle());
     }
 
-private:
+  private:
     std::string instruction(std::uint32_t i) const {
         const Record& record = program_.record(i);
         const std::string line = program_.source_text(record.line);
@@ -50,15 +51,20 @@ private:
         const Dependency found = blocker(i);
         if (found.producer == none) {
             const auto& starved = program_.starved();
-            const auto it = std::find_if(starved.begin(), starved.end(), [&](const Dependency& d) { return d.producer == i; });
-            return it == starved.end() ? "cannot start"
-                                       : concat("waits for ", program_.tensor_text(it->tensor), ", which nothing writes");
+            const auto it =
+                std::find_if(starved.begin(), starved.end(), [&](const Dependency& d) { return d.producer == i; });
+            return it == starved.end()
+                       ? "cannot start"
+                       : concat("waits for ", program_.tensor_text(it->tensor), ", which nothing writes");
         }
-        const std::string what = found.tensor == none ? std::string() : program_.tensor_text(found.tensor) + ", written by ";
+        const std::string what =
+            found.tensor == none ? std::string() : program_.tensor_text(found.tensor) + ", written by ";
         const Record& producer = program_.record(found.producer);
-        std::string out = concat("waits for ", what, instruction(found.producer), " on ", program_.pipes()[producer.pipe].name);
+        std::string out =
+            concat("waits for ", what, instruction(found.producer), " on ", program_.pipes()[producer.pipe].name);
         const std::uint32_t in_front = head_[producer.pipe];
-        if (in_front != found.producer && in_front != none) out += concat(", which is queued behind ", instruction(in_front));
+        if (in_front != found.producer && in_front != none)
+            out += concat(", which is queued behind ", instruction(in_front));
         return out;
     }
 

@@ -18,7 +18,7 @@ constexpr std::int64_t latest_end = std::int64_t{1} << 62;
 // Discrete events: what completes next is on top of `running_`; a pipe whose head waits is listed at the pipe of the
 // instruction it waits for, and looked at again when that one completes.
 class Engine {
-public:
+  public:
     explicit Engine(const Program& program) : program_(program) {
         for (const PipeInfo& pipe : program.pipes()) pipes_.push_back({pipe.first, 0, {}});
         end_.assign(program.size(), not_ended);
@@ -45,7 +45,7 @@ public:
         return out;
     }
 
-private:
+  private:
     struct Waiting {
         std::uint32_t instruction;
         std::uint32_t pipe;
@@ -83,7 +83,8 @@ private:
             return;
         }
         if (record.cycles > latest_end - ready)
-            throw Error(ErrorKind::overflow, base::concat("schedule: the time passes 2^62 cycles at ", program_.name(record)));
+            throw Error(ErrorKind::overflow,
+                        base::concat("schedule: the time passes 2^62 cycles at ", program_.name(record)));
         running_.push({ready + record.cycles, number});
     }
 
@@ -100,7 +101,8 @@ private:
             if (waiting.instruction == done) released_.push_back(waiting.pipe);
             return waiting.instruction == done;
         };
-        pipe.waiting.erase(std::remove_if(pipe.waiting.begin(), pipe.waiting.end(), waits_for_this), pipe.waiting.end());
+        pipe.waiting.erase(std::remove_if(pipe.waiting.begin(), pipe.waiting.end(), waits_for_this),
+                           pipe.waiting.end());
         for (std::size_t i = 0; i < released_.size(); ++i) start(released_[i]);
     }
 

@@ -24,7 +24,7 @@ constexpr std::int64_t picoseconds = 1000000;  // of a microsecond: the unit wri
 
 // A new file that is written through a buffer and removed again unless it was closed.
 class File {
-public:
+  public:
     explicit File(const std::filesystem::path& path) : path_(path) {
         descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (descriptor_ < 0) fail();
@@ -58,7 +58,7 @@ public:
         descriptor_ = -1;
     }
 
-private:
+  private:
     void flush() {
         for (std::size_t written = 0; written < buffer_.size();) {
             const ssize_t n = ::write(descriptor_, buffer_.data() + written, buffer_.size() - written);
@@ -69,7 +69,8 @@ private:
         buffer_.clear();
     }
     [[noreturn]] void fail() const {
-        throw Error(ErrorKind::io, base::concat("trace: ", path_.filename().string(), " cannot be written: ", std::strerror(errno)));
+        throw Error(ErrorKind::io,
+                    base::concat("trace: ", path_.filename().string(), " cannot be written: ", std::strerror(errno)));
     }
 
     std::filesystem::path path_;
@@ -97,9 +98,12 @@ std::string json_string(std::string_view text) {
 }
 
 class TraceWriter {
-public:
+  public:
     TraceWriter(const Timeline& timeline, File& out)
-        : timeline_(timeline), program_(timeline.program()), mhz_(program_.chip().clock_mhz()), out_(out),
+        : timeline_(timeline),
+          program_(timeline.program()),
+          mhz_(program_.chip().clock_mhz()),
+          out_(out),
           free_(program_.pipes().size(), 0) {
         for (const std::string& name : program_.names()) names_.push_back(json_string(name));
     }
@@ -115,7 +119,7 @@ public:
         out_ << "\n]}\n";
     }
 
-private:
+  private:
     // The moment in picoseconds; the same cycle always gives the same number.
     std::int64_t moment(std::int64_t cycle) const {
         return static_cast<std::int64_t>(static_cast<long double>(cycle) * picoseconds / mhz_);
@@ -126,7 +130,8 @@ private:
         const std::int64_t whole = value / picoseconds, rest = value % picoseconds;
         char* end = std::to_chars(digits, digits + sizeof digits, whole).ptr;
         *end++ = '.';
-        for (std::int64_t scale = picoseconds / 10; scale > 0; scale /= 10) *end++ = static_cast<char>('0' + rest / scale % 10);
+        for (std::int64_t scale = picoseconds / 10; scale > 0; scale /= 10)
+            *end++ = static_cast<char>('0' + rest / scale % 10);
         out_ << key << std::string_view(digits, static_cast<std::size_t>(end - digits));
     }
 
@@ -139,7 +144,9 @@ private:
     // A reader adds ts and dur as doubles; where that would pass the end, one picosecond less does not show.
     void write_span(std::int64_t begin, std::int64_t end) {
         const std::int64_t from = moment(begin), to = moment(end);
-        const auto us = [](std::int64_t value) { return static_cast<double>(value) / static_cast<double>(picoseconds); };
+        const auto us = [](std::int64_t value) {
+            return static_cast<double>(value) / static_cast<double>(picoseconds);
+        };
         std::int64_t duration = to - from;
         if (duration > 0 && us(from) + us(duration) > us(to)) --duration;
         write_time(",\"ts\":", from);
@@ -170,7 +177,8 @@ private:
         for (const PipeInfo& pipe : program_.pipes()) cores.emplace(pipe.core, true);
         for (const auto& [core, used] : cores) {
             const std::string& core_name = program_.cores()[core];
-            write_head("process_name", core, -1, "\"name\":" + json_string(core_name.empty() ? "kernel perf prediction" : core_name));
+            write_head("process_name", core, -1,
+                       "\"name\":" + json_string(core_name.empty() ? "kernel perf prediction" : core_name));
             write_head("process_sort_index", core, -1, "\"sort_index\":" + std::to_string(core));
         }
         for (const PipeInfo& pipe : program_.pipes()) write_thread(pipe.core, pipe.pipe);
@@ -232,7 +240,8 @@ private:
 
 }  // namespace
 
-void write_trace(const Timeline& timeline, const std::filesystem::path& file, const std::function<void(std::size_t)>& progress) {
+void write_trace(const Timeline& timeline, const std::filesystem::path& file,
+                 const std::function<void(std::size_t)>& progress) {
     File out(file);
     TraceWriter(timeline, out).write(progress);
     out.close();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chip of one's own: the folder Ascend910B1X beside this file, which takes what it does not say from Ascend910B1.
 
-The folder also adds an instruction, vswish. Instead of a path, Chip("B1X") finds it when MSKPP_CHIP_PATH names the folder above it.
+The folder also adds an instruction, vswish. Chip("B1X") finds it too when MSKPP_CHIP_PATH names the folder above it.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The matmul of example/01_matmul.py without Python: 125 tiles [32,48] x [48,16] through the cube of one core.
-// Usage: matmul DATA_FOLDER [CHIP], where DATA_FOLDER holds instructions.csv and chips/ (mskpp/data of the source tree).
+// Usage: matmul DATA_FOLDER [CHIP], where DATA_FOLDER holds instructions.csv and chips/, as mskpp/data does.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -38,7 +38,8 @@ int main(int count, char** arguments) try {
         if (instruction->function == "mmad") mmad = instruction;
     if (mmad == nullptr) throw Error(ErrorKind::data, "matmul: instructions.csv has no row mmad");
 
-    const auto program = std::make_shared<Program>(std::make_shared<const Costs>(chip), std::make_shared<SourceTable>());
+    const auto program =
+        std::make_shared<Program>(std::make_shared<const Costs>(chip), std::make_shared<SourceTable>());
     for (int tile = 0; tile < 125; ++tile) matmul_tile(*program, *mmad);
     program->finish();
     const Timeline timeline = schedule(program);

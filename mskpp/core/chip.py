@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mskpp import _core
 from mskpp.core import context, data
 from mskpp.core.instructions import chip_instructions
+from mskpp.core.place import at_user_line
 from mskpp.errors import ArgumentError, DeadlockError, FileError, InputError, StateError
 from mskpp.log import at_least, logger
 
@@ -25,31 +26,26 @@ if TYPE_CHECKING:
 _LARGEST_SUMMARY_BYTES = 1 << 30
 
 
-def _at_user_line(message: str) -> str:
-    line = _core.user_line()
-    return f"{message} ({line})" if line else message
-
-
 class Chip:
-    """A chip to model on: ``with Chip("Ascend910B1") as chip:`` records the instructions inside and schedules them at its end.
+    """A chip to model on: ``with Chip("Ascend910B1") as chip:`` records what is issued inside, then schedules it.
 
-    name: a chip of ``mskpp.chips()`` (case ignored; "910B4" and old spellings are accepted), or the path of a chip folder
-    (docs/add_a_chip.md). debug_mode: write no files, log the order in which instructions join and leave their pipes.
+    name: a chip of ``mskpp.chips()`` (case ignored; "910B4" and old spellings are accepted), or the path of a chip
+    folder (docs/add_a_chip.md). debug_mode: write no files, log the order in which instructions join and leave pipes.
 
-    After the block ``chip.result`` holds the prediction. One Chip models one block. An exception inside the block passes
-    through; nothing is scheduled or written then.
-    Raises InputError for an unknown name, DataError for a folder that cannot be used, and at the end of the block FlagError,
-    DeadlockError or FileError.
+    After the block ``chip.result`` holds the prediction. One Chip models one block. An exception inside the block
+    passes through; nothing is scheduled or written then.
+    Raises InputError for an unknown name, DataError for a folder that cannot be used, and at the end of the block
+    FlagError, DeadlockError or FileError.
     """
 
     def __init__(self, name: str | os.PathLike[str], debug_mode: bool = False) -> None:
         if not isinstance(name, (str, os.PathLike)):
-            raise ArgumentError(_at_user_line(f"Chip: the name must be a str or a path, got {type(name).__name__}"))
+            raise at_user_line(ArgumentError, f"Chip: the name must be a str or a path, got {type(name).__name__}")
         if not isinstance(debug_mode, bool):
-            raise ArgumentError(_at_user_line(f"Chip: debug_mode must be a bool, got {type(debug_mode).__name__}"))
+            raise at_user_line(ArgumentError, f"Chip: debug_mode must be a bool, got {type(debug_mode).__name__}")
         text = os.fspath(name)
         if not isinstance(text, str) or "\0" in text:
-            raise InputError(_at_user_line("Chip: the name must be a str without null characters"))
+            raise at_user_line(InputError, "Chip: the name must be a str without null characters")
         self._costs = _core.Costs.load(text, data.search_path())
         self._instructions = chip_instructions(self._costs)
         self._debug = debug_mode
@@ -71,24 +67,25 @@ class Chip:
         self._reserve()
 
     def enable_metrics(self) -> None:
-        """Writes Pipe_statistic.csv, Instruction_statistic.csv and instruction_cycle_consumption.html, and prints a table."""
+        """Writes Pipe_statistic.csv, Instruction_statistic.csv and the pie page at the end, and prints a table."""
         self._require_open("enable_metrics")
         self._metrics = True
         self._reserve()
 
     def set_cache_hit_ratio(self, config: Mapping[str, float]) -> None:
-        """Sets the L2 cache hit ratio, ``{"cache_hit_ratio": 0.6}``, for what is issued from now on: 0 to 1, 0 at the start.
+        """Sets the L2 cache hit ratio for what is issued from now on: ``{"cache_hit_ratio": 0.6}``.
 
+        Allowed are 0 to 1; 0 at the start.
         Moves GM->L1 and anything->GM run at bandwidth * (h + (1 - h) / 4.5).
         """
         self._require_open("set_cache_hit_ratio")
         if not isinstance(config, Mapping) or set(config) != {"cache_hit_ratio"}:
-            raise InputError(_at_user_line('Chip: set_cache_hit_ratio takes {"cache_hit_ratio": a number from 0 to 1}'))
+            raise at_user_line(InputError, 'Chip: set_cache_hit_ratio takes {"cache_hit_ratio": a number from 0 to 1}')
         ratio = config["cache_hit_ratio"]
         if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
-            raise ArgumentError(_at_user_line(f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}"))
+            raise at_user_line(ArgumentError, f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}")
         if not (math.isfinite(ratio) and 0 <= ratio <= 1):
-            raise InputError(_at_user_line(f"Chip: cache_hit_ratio is {float(ratio)}; allowed are 0 to 1"))
+            raise at_user_line(InputError, f"Chip: cache_hit_ratio is {float(ratio)}; allowed are 0 to 1")
         self._hit_ratio = float(ratio)
         if self._program is not None:
             self._program.set_cache_hit_ratio(self._hit_ratio)
@@ -100,20 +97,22 @@ class Chip:
         """
         self._require_open("set_prof_summary_path")
         if not isinstance(csv, (str, os.PathLike)):
-            raise ArgumentError(_at_user_line(f"Chip: the summary path must be a str or a path, got {type(csv).__name__}"))
+            raise at_user_line(
+                ArgumentError, f"Chip: the summary path must be a str or a path, got {type(csv).__name__}"
+            )
         text = os.fspath(csv)
         if not isinstance(text, str) or not text.isprintable() or not text:
-            raise InputError(_at_user_line("Chip: the summary path is empty or has control characters"))
+            raise at_user_line(InputError, "Chip: the summary path is empty or has control characters")
         path = Path(text)
         if path.suffix.lower() != ".csv" or not path.is_file():
-            raise InputError(_at_user_line(f"Chip: summary '{path.name}' is not an existing .csv file"))
+            raise at_user_line(InputError, f"Chip: summary '{path.name}' is not an existing .csv file")
         try:
             with path.open("rb") as file:
                 first = file.read(1)
         except OSError as error:
-            raise FileError(_at_user_line(f"Chip: summary '{path.name}' cannot be read: {error.strerror}")) from None
+            raise at_user_line(FileError, f"Chip: summary '{path.name}' cannot be read: {error.strerror}") from None
         if not first or path.stat().st_size > _LARGEST_SUMMARY_BYTES:
-            raise InputError(_at_user_line(f"Chip: summary '{path.name}' is empty or larger than 1 GiB"))
+            raise at_user_line(InputError, f"Chip: summary '{path.name}' is empty or larger than 1 GiB")
         self._prof_summary = path.resolve()
 
     def disable_instr_log(self) -> None:
@@ -131,8 +130,10 @@ class Chip:
     def result(self) -> Result:
         """The prediction. Raises StateError before the block ended, and after one that ended with an exception."""
         if self._result is None:
-            when = "is ready when its block has ended" if self._state != "failed" else "does not exist: its block failed"
-            raise StateError(_at_user_line(f"Chip: the result of {self.name} {when}"))
+            when = (
+                "is ready when its block has ended" if self._state != "failed" else "does not exist: its block failed"
+            )
+            raise at_user_line(StateError, f"Chip: the result of {self.name} {when}")
         return self._result
 
     @property
@@ -157,7 +158,9 @@ class Chip:
 
     def __enter__(self) -> Chip:
         if self._state != "new":
-            raise StateError(_at_user_line(f"Chip: this {self.name} has already been entered; make a new Chip for a new block"))
+            raise at_user_line(
+                StateError, f"Chip: this {self.name} has already been entered; make a new Chip for a new block"
+            )
         for note in self.notes:
             logger.info("%s", note)
         self._program = _core.Program(self._costs)
@@ -203,7 +206,9 @@ class Chip:
 
     def _require_open(self, what: str) -> None:
         if self._state not in ("new", "open"):
-            raise StateError(_at_user_line(f"Chip: {what} after the block has ended has no effect; call it before or inside"))
+            raise at_user_line(
+                StateError, f"Chip: {what} after the block has ended has no effect; call it before or inside"
+            )
 
     def _reserve(self) -> OutputFolder:
         from mskpp.report.output import OutputFolder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stack of chips, cores and vector scopes in force: one immutable chain of frames per thread (and per asyncio task)."""
+"""The stack of chips, cores and vector scopes in force: one immutable chain of frames per thread or asyncio task."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def search_path() -> list[Path]:
 
 
 def chips() -> list[str]:
-    """Names of all chips that ``Chip(name)`` finds, sorted: the package's and those in the folders of MSKPP_CHIP_PATH."""
+    """Names of all chips that ``Chip(name)`` finds, sorted: the package's and those of MSKPP_CHIP_PATH."""
     return _core.list_chips(search_path())
 
 

@@ -20,6 +20,11 @@ def read_table(file: Path) -> dict[str, _core.Instruction]:
 BUILT_IN: dict[str, _core.Instruction] = read_table(TABLE)
 
 
+def named(function: str) -> _core.Instruction:
+    """The built-in instruction of that name; how an instruction is unpickled."""
+    return BUILT_IN[function]
+
+
 def chip_instructions(costs: _core.Costs) -> dict[str, _core.Instruction]:
     """What the instructions.csv of the chip's folder, and of the chips it inherits from, add to the built-in ones."""
     added: dict[str, _core.Instruction] = {}
@@ -29,6 +34,8 @@ def chip_instructions(costs: _core.Costs) -> dict[str, _core.Instruction]:
             continue
         for function, instruction in read_table(file).items():
             if function in BUILT_IN:
-                raise DataError(f"data: {file.parent.name}/instructions.csv: '{function}' is built in; choose another name")
+                raise DataError(
+                    f"data: {file.parent.name}/instructions.csv: '{function}' is built in; choose another name"
+                )
             added.setdefault(function, instruction)
     return added

@@ -10,7 +10,7 @@ import warnings
 @functools.cache
 def warn_outside() -> None:
     warnings.warn(
-        "an instruction outside any `with Chip(...)`: it is checked as on Ascend910B1 but not recorded, so no result counts it",
+        "an instruction outside any `with Chip(...)`: it is checked as on Ascend910B1 but not recorded",
         RuntimeWarning,
         stacklevel=2,
     )

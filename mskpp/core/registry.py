@@ -13,6 +13,7 @@ from typing import Any
 
 from mskpp import _core
 from mskpp.core.instructions import BUILT_IN
+from mskpp.core.place import at_user_line
 from mskpp.errors import ArgumentError, CountOverflowError, InputError
 from mskpp.log import logger
 
@@ -26,7 +27,7 @@ _move_pipes: dict[str, str] = {}  # by instruction name
 
 
 class PrefModel:
-    """The cost of one instruction: subclass it, give ``time()`` and ``size()``, and register it with ``@RegisterPrefOf``.
+    """The cost of one instruction: a subclass gives ``time()``, and is registered with ``@RegisterPrefOf``.
 
     inputs, outputs: tuples of Tensors (and numbers); the outputs already have their dtype and size.
     attr: dict of the other arguments.
@@ -41,17 +42,12 @@ class PrefModel:
         self.attr: dict[str, Any] = dict(rest[0]) if rest and rest[0] is not None else {}
 
     def size(self) -> int:
-        """Work: bytes of a move, operations of a computation. By default the elements (of a move, the bytes) of the first input."""
+        """Work: bytes of a move, operations of a computation. By default the elements of the first input."""
         return math.prod(self.inputs[0].size)
 
     def time(self) -> float:
         """Cycles: a finite number of at least 0; it is rounded up. 0 means free."""
         raise NotImplementedError(f"{type(self).__name__} must define time()")
-
-
-def _fail(kind: type[Exception], message: str) -> Exception:
-    line = _core.user_line()
-    return kind(f"{message} ({line})" if line else message)
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -69,19 +65,21 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 def _number(value: Any, cls: type, method: str, name: str) -> float:
     where = f"{cls.__name__}.{method}() of {name} returned {str(value)[:80]!r} ({type(value).__name__})"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise _fail(ArgumentError, f"{where}; it must be a finite number of at least 0")
+        raise at_user_line(ArgumentError, f"{where}; it must be a finite number of at least 0")
     try:
         plain = float(value)
     except OverflowError:
-        raise _fail(CountOverflowError, f"{where}; at most 2^62 is allowed") from None
+        raise at_user_line(CountOverflowError, f"{where}; at most 2^62 is allowed") from None
     if not math.isfinite(plain) or plain < 0:
-        raise _fail(InputError, f"{where}; it must be a finite number of at least 0")
+        raise at_user_line(InputError, f"{where}; it must be a finite number of at least 0")
     if plain > _MOST_CYCLES:
-        raise _fail(CountOverflowError, f"{where}; at most 2^62 is allowed")
+        raise at_user_line(CountOverflowError, f"{where}; at most 2^62 is allowed")
     return value if isinstance(value, int) else plain
 
 
-def _ask(cls: type, name: str, inputs: Sequence[Any], outputs: Sequence[Any], attr: Mapping[str, Any]) -> tuple[int, int]:
+def _ask(
+    cls: type, name: str, inputs: Sequence[Any], outputs: Sequence[Any], attr: Mapping[str, Any]
+) -> tuple[int, int]:
     """Cycles and work by the registered class, whose methods are called once each."""
     model = _call(cls, tuple(inputs), tuple(outputs), dict(attr))
     cycles = _number(model.time(), cls, "time", name)
@@ -91,11 +89,13 @@ def _ask(cls: type, name: str, inputs: Sequence[Any], outputs: Sequence[Any], at
 
 def _canonical(name: Any, decorator: str) -> str:
     if not isinstance(name, str):
-        raise _fail(ArgumentError, f"{decorator}: the name must be a str, got {type(name).__name__}")
+        raise at_user_line(ArgumentError, f"{decorator}: the name must be a str, got {type(name).__name__}")
     upper = name.upper()
     if not _NAME.fullmatch(upper) and not _MOVE.fullmatch(upper):
         shown = ascii(name[:64])
-        raise _fail(InputError, f"{decorator}: name {shown}; allowed are letters, digits and _, or MOV-SRC_TO_DST")
+        raise at_user_line(
+            InputError, f"{decorator}: name {shown}; allowed are letters, digits and _, or MOV-SRC_TO_DST"
+        )
     return upper
 
 
@@ -103,17 +103,18 @@ def _built_in(name: str) -> Any:
     return next((i for i in BUILT_IN.values() if i.instruction == name), None)
 
 
-def RegisterPrefOf(name: str) -> Callable[[type], type]:  # noqa: N802 - the documented name
+def RegisterPrefOf(name: str) -> Callable[[type], type]:
     """Decorator: the class is the cost of the instruction (or path, ``MOV-SRC_TO_DST``) from now on.
 
-    The class gives ``time()``, cycles, and ``size()``, work; a subclass of PrefModel has inputs, outputs and attr. A built-in
-    name gets the new cost in place of its own. Raises ArgumentError or InputError for another kind of name or class.
+    The class gives ``time()``, cycles, and ``size()``, work; a subclass of PrefModel has inputs, outputs and attr. A
+    built-in name gets the new cost in place of its own. Raises ArgumentError or InputError for another kind of name
+    or class.
     """
     canonical = _canonical(name, "RegisterPrefOf")
 
     def register(cls: type) -> type:
         if not isinstance(cls, type) or not all(callable(getattr(cls, method, None)) for method in ("time", "size")):
-            raise _fail(ArgumentError, f"RegisterPrefOf: {canonical} needs a class with time() and size()")
+            raise at_user_line(ArgumentError, f"RegisterPrefOf: {canonical} needs a class with time() and size()")
         if canonical in _models:
             logger.info("the cost of %s is registered anew", canonical)
         _models[canonical] = cls
@@ -132,18 +133,18 @@ def RegisterPrefOf(name: str) -> Callable[[type], type]:  # noqa: N802 - the doc
     return register
 
 
-def RegisterOf(name: str) -> Callable[[type], Any]:  # noqa: N802 - the documented name
+def RegisterOf(name: str) -> Callable[[type], Any]:
     """Decorator: the class is an instruction from now on, called as ``mskpp.<name in lower case>(x, ..., out)()``.
-
-    The class has ``pipe`` and ``infer_shape(inputs, outputs, attr)``, which sets size, dtype and format of the outputs (or
-    returns new ones). The last Tensor of a call is the output; keyword arguments become attr. For a path, MOV-SRC_TO_DST,
-    only ``pipe`` counts. Returns the instruction. Raises ArgumentError or InputError for another kind of name or class.
+ The class has ``pipe`` and ``infer_shape(inputs, outputs, attr)``, which sets size, dtype and format of the outputs
+(or returns new ones). The last Tensor of a call is the output; keyword arguments become attr. For a path, MOV-
+SRC_TO_DST, only ``pipe`` counts. Returns the instruction. Raises ArgumentError or InputError for another kind of name
+or class.
     """
     canonical = _canonical(name, "RegisterOf")
 
     def register(cls: type) -> Any:
         if not isinstance(cls, type):
-            raise _fail(ArgumentError, f"RegisterOf: {canonical} needs a class, got {type(cls).__name__}")
+            raise at_user_line(ArgumentError, f"RegisterOf: {canonical} needs a class, got {type(cls).__name__}")
         pipe = _core.check_pipe(getattr(cls, "pipe", None), f"RegisterOf: {canonical}")
         move = _MOVE.fullmatch(canonical)
         if move:
@@ -152,7 +153,9 @@ def RegisterOf(name: str) -> Callable[[type], Any]:  # noqa: N802 - the document
                 RegisterPrefOf(canonical)(_models[canonical])
             return cls
         if not callable(getattr(cls, "infer_shape", None)):
-            raise _fail(ArgumentError, f"RegisterOf: {canonical} needs a class with infer_shape(inputs, outputs, attr)")
+            raise at_user_line(
+                ArgumentError, f"RegisterOf: {canonical} needs a class with infer_shape(inputs, outputs, attr)"
+            )
         if canonical.lower() in _instructions or canonical.lower() in BUILT_IN:
             logger.info("the instruction %s is registered anew", canonical)
         instruction = OwnInstruction(canonical, cls, pipe)
@@ -187,7 +190,9 @@ class OwnInstruction:
             outputs = () if last is None else (arguments[last],)
         for what in (*inputs, *outputs):
             if not isinstance(what, _core.Tensor) and (isinstance(what, bool) or not isinstance(what, numbers.Real)):
-                raise _fail(ArgumentError, f"{self.__name__}: operands must be Tensors or numbers, got {type(what).__name__}")
+                raise at_user_line(
+                    ArgumentError, f"{self.__name__}: operands must be Tensors or numbers, got {type(what).__name__}"
+                )
         return OwnLaunch(self, inputs, outputs, attr)
 
     def __repr__(self) -> str:
@@ -197,7 +202,9 @@ class OwnInstruction:
 class OwnLaunch:
     """One call of a registered instruction; calling it issues it and returns the tuple of its outputs."""
 
-    def __init__(self, made_by: OwnInstruction, inputs: tuple[Any, ...], outputs: tuple[Any, ...], attr: dict[str, Any]) -> None:
+    def __init__(
+        self, made_by: OwnInstruction, inputs: tuple[Any, ...], outputs: tuple[Any, ...], attr: dict[str, Any]
+    ) -> None:
         self._made_by = made_by
         self.inputs, self.outputs, self.attr = inputs, outputs, attr
 
@@ -222,7 +229,11 @@ class OwnLaunch:
             outputs = tuple(inferred)
         for tensor in outputs:
             if tensor.dtype is None or tensor.size is None:
-                raise _fail(InputError, f"{made_by.__name__}: infer_shape() of {made_by.__wrapped__.__name__} left an output without dtype or size")
+                raise at_user_line(
+                    InputError,
+                    f"{made_by.__name__}: infer_shape() of {made_by.__wrapped__.__name__} left an output without dtype "
+                    "or size",
+                )
         cycles, work = self._cost(outputs)
         reads = [t for t in self.inputs if isinstance(t, _core.Tensor)]
         _core.add_own(made_by.instruction, made_by.pipe, reads, list(outputs), work, cycles)
@@ -236,7 +247,11 @@ class OwnLaunch:
         first = self.inputs[0]
         cycles = _core.vector_cycles(name, dtypes, first)
         if cycles is None:
-            raise _fail(ArgumentError, f"{self._made_by.__name__}: no cost for {dtypes}. Register one with RegisterPrefOf: docs/add_an_instruction.md")
+            raise at_user_line(
+                ArgumentError,
+                f"{self._made_by.__name__}: no cost for {dtypes}. "
+                "Register one with RegisterPrefOf: docs/add_an_instruction.md",
+            )
         return cycles, math.prod(first.size)
 
 

@@ -15,9 +15,13 @@ from mskpp.errors import ArgumentError, DeadlockError, InputError
 def _cycles_of(task: Any) -> float:
     cycles = task.cost_time()
     if isinstance(cycles, bool) or not isinstance(cycles, numbers.Real):
-        raise ArgumentError(f"Schedule: cost_time() of task {_name(task)} returned {cycles!r}; it must be a finite number of at least 0")
+        raise ArgumentError(
+            f"Schedule: cost_time() of task {_name(task)} returned {cycles!r}; it must be a finite number of at least 0"
+        )
     if not math.isfinite(cycles) or cycles < 0:
-        raise InputError(f"Schedule: cost_time() of task {_name(task)} returned {cycles!r}; it must be a finite number of at least 0")
+        raise InputError(
+            f"Schedule: cost_time() of task {_name(task)} returned {cycles!r}; it must be a finite number of at least 0"
+        )
     return cycles  # type: ignore[return-value]
 
 
@@ -26,11 +30,14 @@ def _name(task: Any) -> str:
 
 
 class Schedule:
-    """Tasks in per-pipe queues. A task has ``name``, ``owner`` (its pipe), ``cost_time()`` and, if it likes, ``is_ready()``,
-    ``pre_func()`` (called at its start) and ``post_func()`` (called at its end); ``start_time`` and ``end_time`` are set on it.
+    """Tasks written in Python, in per-pipe queues.
 
-    A pipe runs its tasks in the order they were added, one at a time. A task starts when its pipe is free and is_ready() is
-    true, which is asked again whenever a task ends. Tasks end in order of time (ties: the pipe added first).
+    A task has ``name``, ``owner`` (its pipe), ``cost_time()`` and, if it likes, ``is_ready()``, ``pre_func()``
+    (called at its start) and ``post_func()`` (called at its end); ``start_time`` and ``end_time`` are set on it.
+
+    A pipe runs its tasks in the order they were added, one at a time. A task starts when its pipe is free and
+    is_ready() is true, which is asked again whenever a task ends. Tasks end in order of time (ties: the pipe added
+    first).
     """
 
     def __init__(self) -> None:
@@ -43,7 +50,7 @@ class Schedule:
         self._queues.setdefault(task.owner, deque()).append(task)
 
     def run(self) -> float:
-        """Runs all queued tasks and returns the time at which the last one ends; the queues are empty then, also after an error.
+        """Runs all queued tasks and returns the time at which the last one ends. The queues are empty then, errors or not.
 
         Raises DeadlockError when tasks are left that never get ready; an exception in a task passes through.
         """
@@ -70,7 +77,10 @@ class Schedule:
             _hook(queues[pipe].popleft(), "post_func")
         stuck = [f"{pipe}  {_name(queue[0])}" for pipe, queue in queues.items() if queue]
         if stuck:
-            raise DeadlockError(f"schedule: deadlock, {len(stuck)} pipes stuck whose next task never gets ready\n  " + "\n  ".join(stuck[:20]))
+            raise DeadlockError(
+                f"schedule: deadlock, {len(stuck)} pipes stuck whose next task never gets ready\n  "
+                + "\n  ".join(stuck[:20])
+            )
         return now
 
 

@@ -53,7 +53,9 @@ class OutputFolder:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise FileError(f"output: folder {name} cannot be made in the current directory: {error.strerror}") from None
+                raise FileError(
+                    f"output: folder {name} cannot be made in the current directory: {error.strerror}"
+                ) from None
         raise FileError(f"output: {_MOST_IN_ONE_SECOND} folders {name}_* exist already")
 
     def close(self) -> None:
@@ -66,7 +68,9 @@ def _new_file(path: Path) -> Iterator[TextIO]:
     """A text file of mode 0600 that appears under its name only when it is whole."""
     part = path.with_name(f".{path.name}.part")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline="") as file:
+        with open(
+            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline=""
+        ) as file:
             yield file
         part.replace(path)
     except BaseException as error:
@@ -82,10 +86,15 @@ def _write_trace(timeline: _core.Timeline, path: Path, progress: Progress) -> No
     part.replace(path)
     size = path.stat().st_size
     if size > _LARGE_TRACE_BYTES:
-        logger.warning("trace.json has %d MiB; chrome://tracing and Perfetto open about 256 MiB, trace a smaller part for them", size >> 20)
+        logger.warning(
+            "trace.json has %d MiB; chrome://tracing and Perfetto open about 256 MiB, trace a smaller part for them",
+            size >> 20,
+        )
 
 
-def write(folder: OutputFolder, result: Result, timeline: _core.Timeline, trace: bool, metrics: bool, progress: Progress) -> None:
+def write(
+    folder: OutputFolder, result: Result, timeline: _core.Timeline, trace: bool, metrics: bool, progress: Progress
+) -> None:
     """Writes what was asked for; removes what it wrote when one file fails."""
     written: list[Path] = []
     try:
@@ -119,8 +128,11 @@ def progress(instructions: int) -> Iterator[Progress]:
         yield lambda step: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
-    with Bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Bar(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task(f"{instructions:,} instructions: scheduling", total=None)
         yield lambda step: bar.update(task, description=f"{instructions:,} instructions: {step}")

@@ -32,7 +32,9 @@ def write_pie(result: Result, file: TextIO) -> None:
         "hovertemplate": "%{label}: %{value} cycles, %{percent}<extra></extra>",
     }
     figure = json.dumps([[trace], {"title": {"text": title}}]).replace("<", "\\u003c")
-    file.write(f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n<script>')
+    file.write(
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n<script>'
+    )
     file.write(_library())
     file.write('</script></head>\n<body><div id="pie" style="height:95vh"></div>\n<script>')
     file.write(f'Plotly.newPlot("pie", ...{figure}, {{responsive: true}});</script></body></html>\n')

@@ -26,7 +26,7 @@ class Statistic:
     count: int
     """How many instructions."""
     origins: dict[str, int] = field(default_factory=dict)
-    """How many of them by the origin of their cost: measured, interpolated, below_table, beyond_table, theoretical, inherited, user."""
+    """How many of them by the origin of their cost, as docs/how_it_works.md names them."""
 
 
 class Event(NamedTuple):
@@ -46,9 +46,17 @@ class Event(NamedTuple):
 
 
 class Result:
-    """The prediction for one block: ``total_cycles``, ``duration_us``, ``pipes``, ``instructions``, ``origins``, ``events()``."""
+    """The prediction for one block."""
 
-    def __init__(self, chip: str, clock_mhz: float, total: int, pipes: list[Statistic], instructions: list[Statistic], timeline: _core.Timeline) -> None:
+    def __init__(
+        self,
+        chip: str,
+        clock_mhz: float,
+        total: int,
+        pipes: list[Statistic],
+        instructions: list[Statistic],
+        timeline: _core.Timeline,
+    ) -> None:
         self.chip = chip
         self.clock_mhz = clock_mhz
         self.total_cycles = total
@@ -64,7 +72,15 @@ class Result:
 
         def statistics(rows: list[tuple]) -> list[Statistic]:
             return [
-                Statistic(name, cycles, cycles / costs.clock_mhz, moved if moves else None, done if computations else None, moves + computations, origins)
+                Statistic(
+                    name,
+                    cycles,
+                    cycles / costs.clock_mhz,
+                    moved if moves else None,
+                    done if computations else None,
+                    moves + computations,
+                    origins,
+                )
                 for name, cycles, moved, done, moves, computations, origins in rows
             ]
 
@@ -102,4 +118,6 @@ class Result:
         if self.bound is not None and self.total_cycles:
             share = self.pipes[self.bound].cycles / self.total_cycles
             bound = f", busiest {self.bound} {share:.0%}"
-        return f"<{self.chip}: {self.duration_us:.3f} us, {self.total_cycles:,} cycles, {len(self):,} instructions{bound}>"
+        return (
+            f"<{self.chip}: {self.duration_us:.3f} us, {self.total_cycles:,} cycles, {len(self):,} instructions{bound}>"
+        )

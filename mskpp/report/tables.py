@@ -43,7 +43,10 @@ def print_summary(result: Result, folder: str) -> None:
     from rich.table import Table
 
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPED_WIDTH, highlight=False)
-    console.print(f"{result.chip}: {result.duration_us:.3f} us, {result.total_cycles:,} cycles, {len(result):,} instructions", markup=False)
+    console.print(
+        f"{result.chip}: {result.duration_us:.3f} us, {result.total_cycles:,} cycles, {len(result):,} instructions",
+        markup=False,
+    )
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("pipe / instruction", overflow="fold")
     for heading in ("us", "cycles", "busy", "bytes", "operations", "count"):
@@ -53,7 +56,9 @@ def print_summary(result: Result, folder: str) -> None:
         for row in busiest[:_MOST_ROWS]:
             share = row.cycles / result.total_cycles if result.total_cycles else 0
             work = ["-" if value is None else f"{value:,}" for value in (row.bytes, row.operations)]
-            table.add_row(row.name, f"{row.duration_us:.3f}", f"{row.cycles:,}", f"{share:.1%}", *work, f"{row.count:,}")
+            table.add_row(
+                row.name, f"{row.duration_us:.3f}", f"{row.cycles:,}", f"{share:.1%}", *work, f"{row.count:,}"
+            )
         if len(busiest) > _MOST_ROWS:
             table.add_row(f"... {len(busiest) - _MOST_ROWS} more in the CSV file", *[""] * 6)
         if rows is result.pipes:
@@ -61,5 +66,7 @@ def print_summary(result: Result, folder: str) -> None:
     console.print(table)
     guesses = {origin: count for origin, count in result.origins.items() if origin not in ("measured", "interpolated")}
     if guesses:
-        console.print("costs not measured: " + ", ".join(f"{count:,} {origin}" for origin, count in guesses.items()), markup=False)
+        console.print(
+            "costs not measured: " + ", ".join(f"{count:,} {origin}" for origin, count in guesses.items()), markup=False
+        )
     console.print(f"files: {folder}", markup=False, soft_wrap=True)

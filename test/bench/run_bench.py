@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed and memory on the documented six-instruction matmul tile, repeated: in C++, and through Python in processes of their own.
+"""Speed and memory on the documented six-instruction matmul tile, repeated: in C++ and through Python.
 
     python3 build.py bench [--tiles N]
 
-Times on a shared machine vary by a factor of two and more; compare figures of one run only. Memory is the peak of a process
-that models the tiles less the peak of one that models none.
+Times on a shared machine vary by a factor of two and more; compare figures of one run only. Memory is the peak of a
+process that models the tiles less the peak of one that models none.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def cpp_rates(executable: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Benchmarks mskpp on the documented matmul tile.")
     parser.add_argument("--cpp-bench", help="the C++ benchmark executable")
-    parser.add_argument("--tiles", type=int, default=200_000, help="tiles a run through Python models (default %(default)s)")
+    parser.add_argument(
+        "--tiles", type=int, default=200_000, help="tiles a run through Python models (default %(default)s)"
+    )
     parser.add_argument("--model", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--outputs", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -102,13 +104,29 @@ def main() -> None:
         rows.append(("C++ record, new tensors each tile", million(rates["record/fresh_tensors"]), ""))
         rows.append(("C++ record, same tensors", million(rates["record/same_tensors"]), ""))
         rows.append(("C++ schedule", million(rates["schedule_only"]), ""))
-        rows.append(("C++ record and schedule, new tensors each tile", million(rates["record_and_schedule/fresh_tensors"]), "10 M/s"))
-        rows.append(("C++ record and schedule, same tensors", million(rates["record_and_schedule/same_tensors"]), "10 M/s"))
+        rows.append(
+            (
+                "C++ record and schedule, new tensors each tile",
+                million(rates["record_and_schedule/fresh_tensors"]),
+                "10 M/s",
+            )
+        )
+        rows.append(
+            ("C++ record and schedule, same tensors", million(rates["record_and_schedule/same_tensors"]), "10 M/s")
+        )
     rows.append(("Python, no outputs", million(best_rate(arguments.tiles, False)), "1 M/s"))
     rows.append(("Python, trace and both CSV files", million(best_rate(arguments.tiles, True)), "0.5 M/s"))
     grown = run_model(arguments.tiles, False)["peak_bytes"] - run_model(0, False)["peak_bytes"]
-    rows.append(("peak memory, Python, no outputs", f"{grown / (arguments.tiles * INSTRUCTIONS_PER_TILE):.0f} B/instruction", "100 B"))
-    print(f"{os.cpu_count()} cores, {Path(sys.executable).name} {sys.version.split()[0]}, {arguments.tiles:,} tiles of {INSTRUCTIONS_PER_TILE} instructions")
+    rows.append(
+        (
+            "peak memory, Python, no outputs",
+            f"{grown / (arguments.tiles * INSTRUCTIONS_PER_TILE):.0f} B/instruction",
+            "100 B",
+        )
+    )
+    print(
+        f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, {arguments.tiles:,} tiles of six instructions"
+    )
     print(f"{'':48}{'measured':>20}{'to reach':>12}")
     for name, measured, target in rows:
         print(f"{name:48}{measured:>20}{target:>12}")

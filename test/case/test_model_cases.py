@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""757 programs with known cycles (data/model_cases.txt), through the DSL; a sample of them through the files as well."""
+"""757 programs with known cycles (data/model_cases.txt), through the DSL; a sample of them through the files too."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ std::string path_name(Memory source, Memory target);
 
 // Immutable once loaded; shared by everything that uses it, from any thread.
 class Chip {
-public:
+  public:
     // The chip called `name` (case ignored; aliases and names without "Ascend" are accepted) in one of the folders, the
     // first that has it; or, when `name` is a path of a folder with a chip.csv, that one. Error (value) with the known
     // names when there is none, (data) naming file and line when a table is wrong.
@@ -72,7 +72,7 @@ public:
     // Every key of chip.csv as written.
     const std::unordered_map<std::string, std::string>& attributes() const { return attributes_; }
 
-private:
+  private:
     Chip() = default;
     static std::shared_ptr<const Chip> load_folder(const std::filesystem::path& folder,
                                                    const std::vector<std::filesystem::path>& search_path, int depth);
@@ -92,7 +92,7 @@ private:
     std::array<double, 16> mmad_peak_{};
     std::array<int, 16> mmad_fractal_k_{};
     std::vector<std::string> lost_;
-    std::shared_ptr<const Chip> base_;                                           // of all tables ...
+    std::shared_ptr<const Chip> base_;                                            // of all tables ...
     std::unordered_map<std::string, std::shared_ptr<const Chip>> base_of_table_;  // ... and of single ones
 };
 

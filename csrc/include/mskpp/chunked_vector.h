@@ -21,7 +21,7 @@ template <typename T>
 class ChunkedVector {
     static_assert(std::is_trivially_copyable_v<T>);
 
-public:
+  public:
     static constexpr std::size_t chunk_bytes = std::size_t{2} << 20;  // of a huge page
     static constexpr std::size_t chunk_bits = std::bit_width(chunk_bytes / sizeof(T)) - 1;
     static constexpr std::size_t chunk_size = std::size_t{1} << chunk_bits;
@@ -54,7 +54,7 @@ public:
         }
     }
 
-private:
+  private:
     struct Free {
         void operator()(T* chunk) const { std::free(chunk); }
     };

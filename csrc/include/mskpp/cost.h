@@ -41,7 +41,7 @@ struct RateTable;
 
 // The cost tables of one chip, its own and the inherited ones. Immutable; any thread.
 class Costs {
-public:
+  public:
     // Reads mov.csv, mov_repeat.csv, mmad.csv and vec.csv of the chip's folder and of its base chips.
     // Error (data) naming file and line when a point cannot be right: sizes must grow, and a rate may not fall below a
     // quarter of the best rate at smaller sizes (the signature of a failed measurement).
@@ -73,13 +73,15 @@ public:
     std::optional<double> move_rate(Memory source, Memory target, std::int64_t bytes, bool transform) const;
     std::optional<double> move_repeat_rate(Memory source, Memory target, std::int64_t repeat) const;
     std::optional<double> mmad_rate(DType dtype, std::int64_t granularity) const;
-    std::optional<double> vector_rate(std::string_view instruction, std::string_view dtypes, std::int64_t elements) const;
+    std::optional<double> vector_rate(std::string_view instruction, std::string_view dtypes,
+                                      std::int64_t elements) const;
 
-private:
+  private:
     struct PathTables;
     void read_moves(const Chip& chip, const char* size_column, bool repeat, double gm_scale, bool inherited);
     void read_table(const Chip& chip, const std::string& table, double scale, bool inherited);
-    void read_rates(const Chip& chip, const char* file, const char* size_column, const char* rate_column, bool inherited);
+    void read_rates(const Chip& chip, const char* file, const char* size_column, const char* rate_column,
+                    bool inherited);
     const PathTables& tables(const Path& path) const;
 
     std::shared_ptr<const Chip> chip_;

@@ -23,11 +23,11 @@ enum class ErrorKind {
 // What every function of the library throws. The message says where, what was given, what is allowed and what to do:
 // "vadd: x is FP16 [32,48] but y is INT8 [32,48]; their dtypes must agree".
 class Error : public std::runtime_error {
-public:
+  public:
     Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
     ErrorKind kind() const noexcept { return kind_; }
 
-private:
+  private:
     ErrorKind kind_;
 };
 

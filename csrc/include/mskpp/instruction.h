@@ -27,7 +27,16 @@ struct Argument {
 enum class CostRule : std::uint8_t { rate, fixed, per_register, mmad };
 enum class WorkRule : std::uint8_t { x, out, mkn };  // elements of x, elements of the output, m*k*n
 enum class DTypeRule : std::uint8_t { x, b, narrow, if_mix, dtype };
-enum class ShapeRule : std::uint8_t { x, x_exactly_256, x_doubled, mn, last_times, last_divided, fill_shape, reserve_num };
+enum class ShapeRule : std::uint8_t {
+    x,
+    x_exactly_256,
+    x_doubled,
+    mn,
+    last_times,
+    last_divided,
+    fill_shape,
+    reserve_num
+};
 
 // Dtype, shape and format of an operand, all an instruction needs to know of it.
 struct TensorType {
@@ -38,23 +47,23 @@ struct TensorType {
 
 // Values of the attribute arguments of one call.
 struct Attributes {
-    bool flag = false;        // is_inited, if_mix
-    std::int64_t count = 1;   // broadcast_num, reduce_num, reserve_num
+    bool flag = false;       // is_inited, if_mix
+    std::int64_t count = 1;  // broadcast_num, reduce_num, reserve_num
     DType dtype = DType::unset;
-    Shape shape;              // fill_shape
+    Shape shape;  // fill_shape
 };
 
 struct Instruction {
-    std::string function;     // "vadd", the Python name
-    std::string name;         // "VADD", as statistics, traces and cost tables spell it
+    std::string function;  // "vadd", the Python name
+    std::string name;      // "VADD", as statistics, traces and cost tables spell it
     std::vector<Argument> arguments;
-    int output = -1;          // the argument that is written; -1: a new tensor (mmad)
-    bool accumulates = false; // also reads its output once it holds a value
+    int output = -1;           // the argument that is written; -1: a new tensor (mmad)
+    bool accumulates = false;  // also reads its output once it holds a value
     Pipe pipe = Pipe::V;
     WorkRule work = WorkRule::x;
     CostRule cost = CostRule::rate;
-    double cycles = 0;                 // of CostRule::fixed, and per register of CostRule::per_register
-    std::vector<char> key;             // of CostRule::rate: 'x', 'y', 'o' (output)
+    double cycles = 0;      // of CostRule::fixed, and per register of CostRule::per_register
+    std::vector<char> key;  // of CostRule::rate: 'x', 'y', 'o' (output)
     DTypeRule dtype = DTypeRule::x;
     ShapeRule shape = ShapeRule::x;
     std::string summary;

@@ -24,7 +24,7 @@ struct Statistic {
 };
 
 struct Metrics {
-    std::int64_t total_cycles = 0;  // makespan
+    std::int64_t total_cycles = 0;        // makespan
     std::vector<Statistic> pipes;         // in the order they were first used
     std::vector<Statistic> instructions;  // likewise
 };

@@ -2,13 +2,13 @@
 // All public headers, in the order data passes through them.
 #pragma once
 
-#include "mskpp/error.h"
-#include "mskpp/types.h"
 #include "mskpp/chip.h"
 #include "mskpp/cost.h"
+#include "mskpp/error.h"
 #include "mskpp/instruction.h"
-#include "mskpp/tensor.h"
+#include "mskpp/metrics.h"
 #include "mskpp/program.h"
 #include "mskpp/schedule.h"
-#include "mskpp/metrics.h"
+#include "mskpp/tensor.h"
 #include "mskpp/trace.h"
+#include "mskpp/types.h"

@@ -67,18 +67,18 @@ struct PipeInfo {
     std::uint16_t core;
     Pipe pipe;
     std::uint32_t first = none, last = none;  // instructions, in issue order
-    std::uint32_t barrier = none;  // barrier its next instruction has already waited for
-    std::string name;              // "aic0-PIPE-MTE1", or "PIPE-MTE1" outside any core
+    std::uint32_t barrier = none;             // barrier its next instruction has already waited for
+    std::string name;                         // "aic0-PIPE-MTE1", or "PIPE-MTE1" outside any core
 };
 
 // The lines of user code, by id. Id 0 is "not known". Any thread.
 class SourceTable {
-public:
+  public:
     SourceTable() : places_(1) {}
     std::uint32_t add(const std::string& file, int line);  // keeps the file's name without its folders
     std::string text(std::uint32_t id) const;              // "kernel.py:18", "" for id 0
 
-private:
+  private:
     mutable std::mutex mutex_;
     std::vector<std::string> places_;
     std::unordered_map<std::string, std::uint32_t> ids_;
@@ -92,9 +92,9 @@ struct Place {
 };
 
 struct LoadOptions {
-    std::int64_t repeat = 1;                // >= 1
-    std::int64_t set_value = no_mark;       // marks the version written
-    std::int64_t expect_value = no_mark;    // waits for the version so marked
+    std::int64_t repeat = 1;              // >= 1
+    std::int64_t set_value = no_mark;     // marks the version written
+    std::int64_t expect_value = no_mark;  // waits for the version so marked
 };
 
 // A checked move. `path` is null where the chip has no such path (only with allow_any_path).
@@ -120,12 +120,12 @@ struct Call {
 // A checked computation.
 struct Computation {
     const Instruction* instruction;
-    TensorType output;       // its type; Tensor: the operand that is written, or a new one
-    DType x_dtype;           // the unit of the rate
+    TensorType output;         // its type; Tensor: the operand that is written, or a new one
+    DType x_dtype;             // the unit of the rate
     std::array<DType, 4> key;  // dtypes of the cost key, unset behind the last
-    std::int64_t work;       // operations reported
-    std::int64_t m, k, n;    // of mmad
-    std::int64_t registers;  // 256-byte registers of x
+    std::int64_t work;         // operations reported
+    std::int64_t m, k, n;      // of mmad
+    std::int64_t registers;    // 256-byte registers of x
 
     std::string key_text() const;  // "FP16 FP16 FP16"
 };
@@ -137,9 +137,12 @@ Tensor apply_computation(const Computation& computation, const Call& call);
 
 // Gives a tensor back the type it had, unless keep() was called. For what can fail after the type was set.
 class TypeRollback {
-public:
+  public:
     explicit TypeRollback(const Tensor& tensor)
-        : storage_(tensor.storage()), type_(storage_->type), has_shape_(storage_->has_shape), generation_(storage_->generation) {}
+        : storage_(tensor.storage()),
+          type_(storage_->type),
+          has_shape_(storage_->has_shape),
+          generation_(storage_->generation) {}
     ~TypeRollback() {
         if (!storage_) return;
         storage_->type = type_;
@@ -150,7 +153,7 @@ public:
     TypeRollback& operator=(const TypeRollback&) = delete;
     void keep() { storage_.reset(); }
 
-private:
+  private:
     std::shared_ptr<mskpp::Storage> storage_;
     TensorType type_;
     bool has_shape_;
@@ -170,7 +173,7 @@ struct OwnInstruction {
 class Dependencies;
 
 class Program {
-public:
+  public:
     Program(std::shared_ptr<const Costs> costs, std::shared_ptr<SourceTable> sources);
     ~Program();
     Program(const Program&) = delete;
@@ -238,7 +241,8 @@ public:
         const std::size_t end = i + 1 < size() ? records_[i + 1].first_dependency : dependency_count();
         for (std::size_t d = records_[i].first_dependency; d < end; ++d) visit(dependency(d));
         if (records_[i].late)
-            for (std::size_t d = first_late(static_cast<std::uint32_t>(i)); d < late_.size() && late_[d].reader == i; ++d)
+            for (std::size_t d = first_late(static_cast<std::uint32_t>(i)); d < late_.size() && late_[d].reader == i;
+                 ++d)
                 visit(Dependency{late_[d].producer, late_[d].tensor});
     }
     std::size_t dependency_count() const { return dependencies_.size(); }
@@ -247,7 +251,7 @@ public:
     // Instructions that wait for a tensor that nothing writes, in program order (.producer is the reader).
     const std::vector<Dependency>& starved() const { return starved_; }
 
-private:
+  private:
     struct Flag {
         std::vector<std::uint32_t> sets, waits;  // of one (source, target, id), in program order
         std::size_t matched = 0;                 // pairs so far
@@ -287,7 +291,8 @@ private:
     };
 
     InstructionMemo& memo_of(const Instruction& instruction);
-    std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work, std::uint32_t line);
+    std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
+                         std::uint32_t line);
     std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place);
     std::uint16_t pipe_id(const FlagEnd& end) {
         const std::uint16_t id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];

@@ -17,8 +17,8 @@ namespace mskpp {
 
 class Program;
 
-// One position of a subscript, with numpy's meaning: an integer drops its axis, a slice keeps it, an ellipsis stands for
-// as many whole axes as are left.
+// One position of a subscript, with numpy's meaning: an integer drops its axis, a slice keeps it, an ellipsis stands
+// for as many whole axes as are left.
 struct Index {
     enum class Kind : std::uint8_t { integer, slice, ellipsis };
     Kind kind = Kind::slice;
@@ -64,14 +64,16 @@ struct Storage {
 };
 
 class Tensor {
-public:
+  public:
     Tensor() = default;
     // GM tensors and tensors with `ready` hold a value from the start; the rest are empty until written. What is not
     // given (dtype unset, no shape, format unset) is taken from what is first loaded.
     explicit Tensor(Memory memory, DType dtype = DType::unset, Format format = Format::unset, bool ready = false)
-        : storage_(std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, {}}, false)) {}
+        : storage_(
+              std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, {}}, false)) {}
     Tensor(Memory memory, DType dtype, const Shape& shape, Format format = Format::unset, bool ready = false)
-        : storage_(std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, shape}, true)) {}
+        : storage_(std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, shape},
+                                             true)) {}
 
     Memory memory() const { return storage_->memory; }
     DType dtype() const { return storage_->type.dtype; }
@@ -83,10 +85,10 @@ public:
     std::int64_t elements() const { return view_ ? view_shape().elements() : storage_->type.shape.elements(); }
     std::int64_t bytes() const { return size_bytes(dtype(), elements()); }
     TensorType type() const { return {dtype(), format(), shape()}; }
-    std::string text() const;         // "L1 tensor [64,64] FP16"
+    std::string text() const;  // "L1 tensor [64,64] FP16"
 
-    // The view that the subscript selects. Error (index) outside the axes, (value) when it selects nothing or the tensor
-    // has no shape yet. A step keeps every step-th element; as a region the view counts as the box around them.
+    // The view that the subscript selects. Error (index) outside the axes, (value) when it selects nothing or the
+    // tensor has no shape yet. A step keeps every step-th element; as a region the view counts as the box around them.
     Tensor slice(const std::vector<Index>& indices) const;
     Box region() const;
 
@@ -98,7 +100,7 @@ public:
 
     const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-private:
+  private:
     struct Axis {
         std::int32_t start, step, count;
         bool visible;

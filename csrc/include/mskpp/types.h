@@ -15,7 +15,22 @@ enum class Memory : std::uint8_t { GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC };
 inline constexpr int memory_count = 9;
 
 enum class DType : std::uint8_t {
-    unset, BOOL, UINT1, UINT2, UINT8, UINT16, UINT32, UINT64, INT4, INT8, INT16, INT32, INT64, FP16, BF16, FP32
+    unset,
+    BOOL,
+    UINT1,
+    UINT2,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    INT4,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    FP16,
+    BF16,
+    FP32
 };
 
 enum class Format : std::uint8_t { unset, ND, NZ, NCHW, NHWC, NC1HWC0, FRACTAL };
@@ -23,8 +38,22 @@ enum class Format : std::uint8_t { unset, ND, NZ, NCHW, NHWC, NC1HWC0, FRACTAL }
 // An in-order queue of a core. The last four name groups: the two load slots, the two execute slots, all register slots
 // (as flags name them), all pipes of a core (as pipe_barrier names them).
 enum class Pipe : std::uint8_t {
-    MTE1, MTE2, MTE3, FIX, M, V, S, RVECLD0, RVECLD1, RVECEX0, RVECEX1, RVECST,  // queues
-    RVECLD, RVECEX, VEC, ALL,                                                    // groups
+    MTE1,
+    MTE2,
+    MTE3,
+    FIX,
+    M,
+    V,
+    S,
+    RVECLD0,
+    RVECLD1,
+    RVECEX0,
+    RVECEX1,
+    RVECST,  // queues
+    RVECLD,
+    RVECEX,
+    VEC,
+    ALL,  // groups
 };
 inline constexpr int queue_count = 12;
 
@@ -44,13 +73,14 @@ std::string_view name(Pipe pipe);  // "PIPE-MTE1", "RVECLD0"
 
 // Width of one element in bits: 1 for UINT1 up to 64 for INT64; 0 for unset.
 inline int bits(DType dtype) {
-    constexpr std::uint8_t width[] = {0, 8, 1, 2, 8, 16, 32, 64, 4, 8, 16, 32, 64, 16, 16, 32};  // in the order of DType
+    constexpr std::uint8_t width[] = {0, 8, 1,  2,  8,  16, 32, 64,
+                                      4, 8, 16, 32, 64, 16, 16, 32};  // in the order of DType
     return width[static_cast<std::size_t>(dtype)];
 }
 
 // Extents per axis, outermost first. At most max_rank axes and 2^31-1 elements.
 class Shape {
-public:
+  public:
     static constexpr int max_rank = 8;
     static constexpr std::int64_t max_elements = 2147483647;
 
@@ -61,7 +91,8 @@ public:
 
     // Adds an innermost axis; Error (value) when the extent is not in 1..2^31-1 or a limit is passed.
     void push_back(std::int64_t extent, std::string_view where = "shape") {
-        if (rank_ == max_rank || extent < 1 || extent > max_elements || std::int64_t{elements_} * extent > max_elements) refuse(extent, where);
+        if (rank_ == max_rank || extent < 1 || extent > max_elements || std::int64_t{elements_} * extent > max_elements)
+            refuse(extent, where);
         extent_[static_cast<std::size_t>(rank_++)] = static_cast<std::int32_t>(extent);
         elements_ *= static_cast<std::int32_t>(extent);
     }
@@ -79,7 +110,7 @@ public:
     }
     std::string text() const;  // "[32,48]"
 
-private:
+  private:
     [[noreturn]] void refuse(std::int64_t extent, std::string_view where) const;
 
     std::array<std::int32_t, max_rank> extent_{};
@@ -88,8 +119,6 @@ private:
 };
 
 // Bytes of that many elements, the whole rounded up (three INT4 are two bytes).
-inline std::int64_t size_bytes(DType dtype, std::int64_t elements) {
-    return (elements * bits(dtype) + 7) / 8;
-}
+inline std::int64_t size_bytes(DType dtype, std::int64_t elements) { return (elements * bits(dtype) + 7) / 8; }
 
 }  // namespace mskpp
