@@ -55,8 +55,10 @@ class Costs:
         Its own folder, then those of the chips it inherits vector tables from.
         """
 
-    def base_of(self, table: str) -> str | None:
-        """Name of the chip that provides what the table lacks, or None."""
+    def sources_of(self, table: str) -> list[str]:
+        """
+        Names of the chips whose folders give the table, the chip itself first if it has one.
+        """
 
     def capacity_bytes(self, memory: str) -> int | None: ...
     def vector_instructions(self) -> list[str]: ...
@@ -194,7 +196,7 @@ def set_move_model(source: str, target: str, model: object | None, pipe: object 
     Makes the callable the cost of a path: model(inputs, outputs, attributes) -> (cycles, bytes). None removes it.
     """
 
-def check_pipe(pipe: object, who: str) -> str:
+def check_pipe(pipe: object | None, who: str) -> str:
     """The name of the pipe as results spell it."""
 
 def read_instructions(file: str | os.PathLike) -> list:

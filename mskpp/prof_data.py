@@ -22,7 +22,7 @@ def _costs() -> _core.Costs:
 
 def _count(value: Any, what: str) -> int:
     try:
-        number = None if isinstance(value, bool) else value.__index__()
+        number: int | None = None if isinstance(value, bool) else value.__index__()
     except AttributeError:
         number = None
     if number is None:

@@ -87,6 +87,9 @@ std::optional<std::string> nearest(std::string_view text, const std::vector<std:
     constexpr std::size_t longest_compared = 64;  // the cost is quadratic, and nobody mistypes a longer name
     if (text.empty() || text.size() > longest_compared) return std::nullopt;
     const std::string wanted = upper(text);
+    constexpr std::size_t shortest_start = 3;
+    for (const std::string& candidate : candidates)
+        if (text.size() >= shortest_start && upper(candidate).rfind(wanted, 0) == 0) return candidate;
     std::size_t best = std::max<std::size_t>(1, text.size() / 3) + 1;
     std::optional<std::string> found;
     for (const std::string& candidate : candidates) {
@@ -102,7 +105,7 @@ std::optional<std::string> nearest(std::string_view text, const std::vector<std:
 
 std::string suggestion(std::string_view text, const std::vector<std::string>& candidates) {
     const auto found = nearest(text, candidates);
-    return found ? concat("; did you mean '", *found, "'?") : std::string();
+    return found ? concat("; did you mean '", *found, "'?") : std::string(".");
 }
 
 }  // namespace mskpp::base

@@ -29,10 +29,11 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::optional<double> to_double(std::string_view text);
 std::optional<std::int64_t> to_int(std::string_view text);
 
-// The candidate with the fewest edits from `text`, case ignored, if it is near enough to be what was meant.
+// The candidate that starts with `text`, or the one with the fewest edits from it if it is near enough to be what was
+// meant; case ignored.
 std::optional<std::string> nearest(std::string_view text, const std::vector<std::string>& candidates);
 
-// "; did you mean 'X'?" or nothing.
+// The end of a sentence about an unknown name: "; did you mean 'X'?" or ".".
 std::string suggestion(std::string_view text, const std::vector<std::string>& candidates);
 
 }  // namespace mskpp::base

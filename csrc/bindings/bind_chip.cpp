@@ -22,9 +22,12 @@ nb::list paths_of(const Costs& costs) {
     return out;
 }
 
-nb::object base_of(const Costs& costs, const std::string& table) {
-    const auto& base = costs.chip().base_of(table);
-    return base ? nb::cast(base->name()) : nb::none();
+// Names of the chips whose folders give the table, the chip itself first if it has one.
+std::vector<std::string> sources_of(const Costs& costs, const std::string& table) {
+    std::vector<std::string> out;
+    for (const Chip* chip = &costs.chip(); chip != nullptr; chip = chip->base_of(table).get())
+        if (std::filesystem::exists(chip->folder() / (table + ".csv"))) out.push_back(chip->name());
+    return out;
 }
 
 // The chip's own folder and those of the chips it takes vector tables from, in that order.
@@ -68,8 +71,8 @@ void bind_chip(nb::module_& m) {
         .def_prop_ro("attributes", [](const Costs& costs) { return costs.chip().attributes(); })
         .def_prop_ro("paths", paths_of, "(source, target, pipe, port bytes per cycle) of every legal move.")
         .def_prop_ro("folders", folders_of, "Its own folder, then those of the chips it inherits vector tables from.")
-        .def("base_of", base_of, nb::sig("def base_of(self, table: str) -> str | None"), nb::arg("table"),
-             "Name of the chip that provides what the table lacks, or None.")
+        .def("sources_of", sources_of, nb::arg("table"),
+             "Names of the chips whose folders give the table, the chip itself first if it has one.")
         .def(
             "capacity_bytes",
             [](const Costs& costs, const std::string& memory) {

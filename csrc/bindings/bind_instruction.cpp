@@ -203,12 +203,9 @@ PyObject* issue(LaunchObject& launch) {
 PyObject* launch_call(PyObject* self, PyObject* const*, std::size_t count, PyObject* names) {
     auto& launch = *reinterpret_cast<LaunchObject*>(self);
     launch.launched = true;  // tried, whatever comes of it
-    if (PyVectorcall_NARGS(count) != 0 || (names != nullptr && PyTuple_GET_SIZE(names) != 0)) {
-        PyErr_Format(PyExc_TypeError, "%s: the second pair of brackets takes no arguments: %s(...)()",
-                     launch.made_by->instruction->function.c_str(), launch.made_by->instruction->function.c_str());
-        return nullptr;
-    }
     try {
+        if (PyVectorcall_NARGS(count) != 0 || (names != nullptr && PyTuple_GET_SIZE(names) != 0))
+            wrong_arguments(*launch.made_by->instruction, "the second pair of brackets takes no arguments");
         return issue(launch);
     } catch (...) {
         set_python_error(std::current_exception());

@@ -26,13 +26,13 @@ void add_own(const std::string& name, const std::string& pipe, nb::handle inputs
              std::int64_t cycles) {
     Frame* frame = current_frame();
     if (frame == nullptr || !frame->program) return state().warn_outside(), void();
-    OwnInstruction own{name,
-                       parse_queue(pipe, name),
-                       Kind::computation,
-                       tensors_of(inputs, name, "inputs"),
-                       tensors_of(outputs, name, "outputs"),
-                       work,
-                       cycles};
+    const Pipe queue = parse_queue(pipe, name);
+    if (is_register_pipe(queue) && frame->program->chip().path(Memory::UB, Memory::VEC) == nullptr)
+        throw Error(ErrorKind::value,
+                    concat(name, ": ", frame->program->chip().name(), " has no vector registers, so no ", pipe));
+    OwnInstruction own{
+        name, queue, Kind::computation, tensors_of(inputs, name, "inputs"), tensors_of(outputs, name, "outputs"),
+        work, cycles};
     Place place = frame->place;
     place.line = current_line();
     frame->program->add_own(own, place);
@@ -118,7 +118,8 @@ void bind_program(nb::module_& m) {
         .def_prop_ro("owner", [](const Frame& self) { return self.owner; });
     m.attr("NO_SCOPE") = none;
     m.def("set_flag", set_flag, nb::sig("def set_flag(pipe_src: str, pipe_dst: str, event_id: int) -> None"),
-          nb::arg("pipe_src"), nb::arg("pipe_dst"), nb::arg("event_id"), R"(set_flag(pipe_src, pipe_dst, event_id)
+          nb::arg("pipe_src").none(), nb::arg("pipe_dst").none(), nb::arg("event_id").none(),
+          R"(set_flag(pipe_src, pipe_dst, event_id)
 
 Raises the flag on pipe_src once everything issued on it before has ended. Takes 1 cycle.
 
@@ -126,10 +127,11 @@ Pipes: PIPE-MTE1, PIPE-MTE2, PIPE-MTE3, PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, PIPE-V
 event_id: 0 to 65535, free for use again: the k-th wait of (pipe_src, pipe_dst, event_id) waits for the k-th set.
 Raises InputError for an unknown pipe or an id out of range.)");
     m.def("wait_flag", wait_flag, nb::sig("def wait_flag(pipe_src: str, pipe_dst: str, event_id: int) -> None"),
-          nb::arg("pipe_src"), nb::arg("pipe_dst"), nb::arg("event_id"), R"(wait_flag(pipe_src, pipe_dst, event_id)
+          nb::arg("pipe_src").none(), nb::arg("pipe_dst").none(), nb::arg("event_id").none(),
+          R"(wait_flag(pipe_src, pipe_dst, event_id)
 
 Holds pipe_dst until the matching set_flag has ended. Takes 1 cycle. Arguments as for set_flag.)");
-    m.def("pipe_barrier", pipe_barrier, nb::sig("def pipe_barrier(pipe: str) -> None"), nb::arg("pipe"),
+    m.def("pipe_barrier", pipe_barrier, nb::sig("def pipe_barrier(pipe: str) -> None"), nb::arg("pipe").none(),
           R"(pipe_barrier(pipe)
 
 Costs nothing. On one pipe, waits for what was issued on it before. With 'PIPE-ALL', nothing of the core issued later starts
@@ -140,7 +142,8 @@ before everything issued on it earlier has ended.)");
           nb::arg("pipe").none(),
           "Makes the callable the cost of a path: model(inputs, outputs, attributes) -> (cycles, bytes). None removes "
           "it.");
-    m.def("check_pipe", check_pipe, nb::arg("pipe"), nb::arg("who"), "The name of the pipe as results spell it.");
+    m.def("check_pipe", check_pipe, nb::arg("pipe").none(), nb::arg("who"),
+          "The name of the pipe as results spell it.");
 }
 
 }  // namespace mskpp::bindings

@@ -60,7 +60,7 @@ Tensor subscript(const Tensor& self, nb::handle key) {
 void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::handle source_object, const Tensor& source,
                      const LoadOptions& options, std::size_t path, const Place& place) {
     State& s = state();
-    const Move move = prepare_move(frame.program->chip(), self, source, options, true);
+    Move move = prepare_move(frame.program->chip(), self, source, options, true);
     if (!s.move_pipes[path] && move.path == nullptr)
         throw Error(ErrorKind::value, concat("load: ", frame.program->chip().name(), " has no path ", name(move.source),
                                              " to ", name(move.target),
@@ -72,8 +72,10 @@ void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::han
     nb::dict attributes;
     attributes["repeat"] = options.repeat;
     attributes["transform"] = move.transform;
+    attributes["bytes"] = move.bytes;
     const ModelAnswer answer =
         ask_model(s.move_models[path], nb::make_tuple(source_object), nb::make_tuple(self_object), attributes);
+    move.bytes = answer.work;
     frame.program->add_move(move, self, source, options, {answer.cycles, Origin::user}, place, &pipe);
     rollback.keep();
 }
@@ -81,7 +83,9 @@ void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::han
 void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, nb::handle set_value,
           nb::handle expect_value) {
     if (!nb::isinstance<Tensor>(source_object))
-        throw Error(ErrorKind::type, concat("load: the source must be a Tensor, got ", kind_of(source_object)));
+        throw Error(ErrorKind::type,
+                    concat("load: the source must be a Tensor, got ", kind_of(source_object),
+                           PyTuple_Check(source_object.ptr()) ? "; an instruction returns a tuple, take its [0]" : ""));
     Tensor& self = *nb::inst_ptr<Tensor>(self_object);
     const Tensor& source = *nb::inst_ptr<Tensor>(source_object);
     const LoadOptions options{integer_of(repeat, "load", "repeat"), integer_of(set_value, "load", "set_value"),
@@ -138,8 +142,10 @@ void set_size(Tensor& self, nb::handle size) {
 std::string represent(const Tensor& self) {
     const bool format = self.format() != Format::unset;
     return concat("Tensor(", name(self.memory()), ", ", self.dtype() == DType::unset ? "?" : name(self.dtype()), ", ",
-                  self.has_shape() ? self.shape().text() : "[?]", format ? ", " : "", format ? name(self.format()) : "",
-                  ")");
+                  self.is_stale()    ? "stale slice"
+                  : self.has_shape() ? self.shape().text()
+                                     : "[?]",
+                  format ? ", " : "", format ? name(self.format()) : "", ")");
 }
 
 }  // namespace
@@ -156,13 +162,14 @@ Raises InputError (a ValueError) for an unknown name or size, ArgumentError (a T
         .def("__init__", init_tensor,
              nb::sig("def __init__(self, mem_type: str, dtype: str | None = None, size: Sequence[int] | None = None, "
                      "format: str | None = None, is_inited: bool = False) -> None"),
-             nb::arg("mem_type"), nb::arg("dtype").none() = nb::none(), nb::arg("size").none() = nb::none(),
-             nb::arg("format").none() = nb::none(), nb::arg("is_inited") = false)
+             nb::arg("mem_type").none(), nb::arg("dtype").none() = nb::none(), nb::arg("size").none() = nb::none(),
+             nb::arg("format").none() = nb::none(), nb::arg("is_inited").none() = false)
         .def(
             "load", load,
             nb::sig(
                 "def load(self, tensor: Tensor, repeat: int = 1, set_value: int = -1, expect_value: int = -1) -> None"),
-            nb::arg("tensor"), nb::arg("repeat") = 1, nb::arg("set_value") = -1, nb::arg("expect_value") = -1,
+            nb::arg("tensor").none(), nb::arg("repeat").none() = 1, nb::arg("set_value").none() = -1,
+            nb::arg("expect_value").none() = -1,
             R"(load(tensor, repeat=1, set_value=-1, expect_value=-1)
 
 Moves the tensor's data here, over the path from its memory to this one.
@@ -171,7 +178,7 @@ repeat: at least 1; paths with a repeat table (L1 and GM to L0A and L0B) then co
 written with v (0 and above); expect_value=v waits for the version of the source so marked.
 Raises InputError for an illegal path, a source without dtype or size, or a target that is too small; ArgumentError for
 dtypes or formats that differ and cannot be converted on the way.)")
-        .def("__getitem__", subscript, nb::sig("def __getitem__(self, key: Any) -> Tensor"), nb::arg("key"),
+        .def("__getitem__", subscript, nb::sig("def __getitem__(self, key: Any) -> Tensor"), nb::arg("key").none(),
              "A view of the part selected, as numpy selects. A step widens to its box.")
         .def(
             "set_valid", [](const Tensor& self) { set_ready(self, true); },

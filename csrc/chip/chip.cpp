@@ -216,7 +216,7 @@ void Chip::read_figures() {
 void Chip::read_paths(const fs::path& file) {
     const base::Csv table(file, {"source", "target", "pipe", "port_bytes_per_cycle"});
     for (const auto& row : table.rows()) {
-        const std::string where = "data: " + table.place(row);
+        const std::string where = concat("data: ", table.place(row));
         const Path path{parse_memory(table.text(row, "source"), where), parse_memory(table.text(row, "target"), where),
                         parse_queue(table.text(row, "pipe"), where), table.number(row, "port_bytes_per_cycle")};
         int& index = path_index_[static_cast<std::size_t>(path.source)][static_cast<std::size_t>(path.target)];

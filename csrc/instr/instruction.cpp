@@ -118,7 +118,7 @@ std::shared_ptr<const Instruction> parse_row(const base::Csv& table, const base:
     parse_arguments(table, row, *out);
     parse_cost(table, row, *out);
     out->accumulates = table.text(row, "accumulates") == "yes";
-    out->pipe = parse_pipe(table.text(row, "pipe"), "data: " + table.place(row));
+    out->pipe = parse_pipe(table.text(row, "pipe"), concat("data: ", table.place(row)));
     if (out->pipe != Pipe::V && out->pipe != Pipe::M && out->pipe != Pipe::RVECEX)
         table.fail(row, concat("pipe is ", table.text(row, "pipe"), "; allowed: PIPE-V, PIPE-M, RVECEX"));
     out->work = parse_rule(table, row, "work", work_rules);

@@ -51,6 +51,16 @@ void add_point(const base::Csv& table, const base::Csv::Row& row, Curve& curve, 
         table.fail(row, concat("size ", size, " does not follow a smaller one; sizes must grow"));
 }
 
+// "VADD FP16 FP16 FP16", whatever the spelling.
+std::string parse_rate_key(const base::Csv& table, const base::Csv::Row& row) {
+    std::string key = base::upper(table.text(row, "instruction"));
+    const std::vector<std::string> dtypes = base::words(table.text(row, "dtypes"));
+    if (key.empty() || dtypes.empty()) table.fail(row, "names no instruction or no dtypes");
+    for (const std::string& dtype : dtypes)
+        key += concat(" ", mskpp::name(parse_dtype(dtype, concat("data: ", table.place(row)))));
+    return key;
+}
+
 }  // namespace
 
 struct RateTable {
@@ -135,19 +145,24 @@ void Costs::read_rates(const Chip& chip, const char* file, const char* size_colu
                        bool inherited) {
     const base::Csv table(chip.folder() / file, {"instruction", "dtypes", size_column, rate_column});
     std::unordered_map<std::string, std::unique_ptr<RateTable>> read;
+    std::string instruction, dtypes;  // as the rows spell them; one table has many rows
+    RateTable* rates = nullptr;
     for (const auto& row : table.rows()) {
-        const std::string instruction = base::upper(table.text(row, "instruction"));
-        std::vector<std::string> dtypes;
-        for (const std::string& dtype : base::words(table.text(row, "dtypes")))
-            dtypes.emplace_back(mskpp::name(parse_dtype(dtype, "data: " + table.place(row))));
-        if (instruction.empty() || dtypes.empty()) table.fail(row, "names no instruction or no dtypes");
-        if (inherited && chip_->lacks(instruction)) continue;
-        auto& rates = read[rate_key(instruction, base::join(dtypes, " "))];
-        if (!rates) rates = std::make_unique<RateTable>();
-        rates->inherited = inherited;
-        add_point(table, row, rates->curve, table.number(row, size_column), table.number(row, rate_column));
+        if (instruction != table.text(row, "instruction") || dtypes != table.text(row, "dtypes")) {
+            instruction = table.text(row, "instruction");
+            dtypes = table.text(row, "dtypes");
+            const std::string key = parse_rate_key(table, row);
+            const bool lost = inherited && chip_->lacks(key.substr(0, key.find(' ')));
+            auto& found = read[key];
+            if (!found && !lost) found = std::make_unique<RateTable>();
+            rates = found.get();
+            if (rates != nullptr) rates->inherited = inherited;
+        }
+        if (rates != nullptr)
+            add_point(table, row, rates->curve, table.number(row, size_column), table.number(row, rate_column));
     }
-    for (auto& [key, rates] : read) rates_.emplace(key, std::move(rates));
+    for (auto& [key, found] : read)
+        if (found) rates_.emplace(key, std::move(found));
 }
 
 const Costs::PathTables& Costs::tables(const Path& path) const {

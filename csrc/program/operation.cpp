@@ -37,15 +37,22 @@ bool converts(Memory source, DType from, DType to) {
                        name(source), " data goes to ", allowed.empty() ? "nowhere" : base::join(allowed, ", ")));
 }
 
+// A source without a format fits any target that the way could not have converted to.
 void check_formats(const Tensor& target, const Tensor& source) {
-    if (target.format() == Format::unset || target.format() == source.format() ||
-        converts(source.memory(), target.memory(), source.format(), target.format()))
-        return;
-    throw Error(ErrorKind::type,
-                concat("load: the source is ", name(source.format()), " in ", name(source.memory()),
-                       " but the target is ", name(target.format()), " in ", name(target.memory()),
-                       "; on the way only GM to L1 converts (ND to NZ, NHWC to NC1HWC0) and L0C to GM (NZ "
-                       "to ND, NC1HWC0 to NHWC)"));
+    const Format from = source.format(), to = target.format();
+    if (to == Format::unset || to == from || converts(source.memory(), target.memory(), from, to)) return;
+    const bool could_convert = converts(source.memory(), target.memory(), Format::ND, to) ||
+                               converts(source.memory(), target.memory(), Format::NHWC, to) ||
+                               converts(source.memory(), target.memory(), Format::NZ, to) ||
+                               converts(source.memory(), target.memory(), Format::NC1HWC0, to);
+    if (from == Format::unset && !could_convert) return;
+    throw Error(
+        ErrorKind::type,
+        concat("load: the source ", from == Format::unset ? "has no format" : concat("is ", name(from)), " in ",
+               name(source.memory()), " but the target is ", name(to), " in ", name(target.memory()),
+               from == Format::unset ? "; give the source its format" : "",
+               "; on the way only GM to L1 converts (ND to NZ, NHWC to NC1HWC0) and L0C to GM (NZ to ND, NC1HWC0 to "
+               "NHWC)"));
 }
 
 }  // namespace

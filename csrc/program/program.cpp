@@ -18,15 +18,13 @@ constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers shar
 constexpr std::uint32_t vec_target = 1u << 16;                   // beside the flag id
 constexpr std::size_t longest_name = 128;
 
-const char* const wait_names[] = {"SET_FLAG", "WAIT_FLAG", "PIPE_BARRIER"};
-
-bool is_register_pipe(Pipe pipe) { return pipe >= Pipe::RVECLD0 && pipe <= Pipe::RVECST; }
-
 bool is_core_name(std::string_view name) {
     return !name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     });
 }
+
+const char* const wait_names[] = {"SET_FLAG", "WAIT_FLAG", "PIPE_BARRIER"};
 
 }  // namespace
 

@@ -28,7 +28,8 @@ class Explanation {
                                 reason(head_[pipe]));
         }
         if (stuck > most_listed) lines += concat("\n  ... and ", stuck - most_listed, " more");
-        return concat("schedule: deadlock, ", stuck, stuck == 1 ? " pipe stuck" : " pipes stuck", lines, cycle());
+        return concat("schedule: deadlock, ", stuck, stuck == 1 ? " pipe stuck" : " pipes stuck", lines, cycle(),
+                      hint());
     }
 
   private:
@@ -66,6 +67,12 @@ class Explanation {
         if (in_front != found.producer && in_front != none)
             out += concat(", which is queued behind ", instruction(in_front));
         return out;
+    }
+
+    std::string hint() const {
+        return program_.starved().empty()
+                   ? ""
+                   : "\n  to give a tensor its first value: load it, set_valid(), or is_inited=True";
     }
 
     // Following what each stuck head waits for leads to something that nothing provides, or round in a circle.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <map>
 
@@ -22,18 +23,21 @@ constexpr std::size_t buffer_bytes = 1 << 20;
 constexpr std::size_t progress_step = 1000000;
 constexpr std::int64_t picoseconds = 1000000;  // of a microsecond: the unit written times are counted in
 
-// A new file that is written through a buffer and removed again unless it was closed.
+// A new file, written through a buffer under a hidden name; it gets its own name when it is whole, and is gone else.
 class File {
   public:
-    explicit File(const std::filesystem::path& path) : path_(path) {
-        descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (descriptor_ < 0) fail();
+    explicit File(const std::filesystem::path& path)
+        : path_(path), part_(path.parent_path() / ("." + path.filename().string() + ".part")) {
+        std::error_code error;
+        if (std::filesystem::exists(std::filesystem::symlink_status(path_, error))) fail(EEXIST);
+        descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (descriptor_ < 0) fail(errno);
         buffer_.reserve(buffer_bytes + 4096);
     }
     ~File() {
         if (descriptor_ < 0) return;
         ::close(descriptor_);
-        ::unlink(path_.c_str());
+        ::unlink(part_.c_str());
     }
     File(const File&) = delete;
     File& operator=(const File&) = delete;
@@ -50,12 +54,12 @@ class File {
     }
     void close() {
         flush();
-        if (::close(descriptor_) != 0) {
-            descriptor_ = -1;
-            ::unlink(path_.c_str());
-            fail();
-        }
+        const int descriptor = descriptor_;
         descriptor_ = -1;
+        if (::close(descriptor) == 0 && ::rename(part_.c_str(), path_.c_str()) == 0) return;
+        const int reason = errno;
+        ::unlink(part_.c_str());
+        fail(reason);
     }
 
   private:
@@ -63,17 +67,17 @@ class File {
         for (std::size_t written = 0; written < buffer_.size();) {
             const ssize_t n = ::write(descriptor_, buffer_.data() + written, buffer_.size() - written);
             if (n < 0 && errno == EINTR) continue;
-            if (n < 0) fail();
+            if (n < 0) fail(errno);
             written += static_cast<std::size_t>(n);
         }
         buffer_.clear();
     }
-    [[noreturn]] void fail() const {
+    [[noreturn]] void fail(int reason) const {
         throw Error(ErrorKind::io,
-                    base::concat("trace: ", path_.filename().string(), " cannot be written: ", std::strerror(errno)));
+                    base::concat("trace: ", path_.filename().string(), " cannot be written: ", std::strerror(reason)));
     }
 
-    std::filesystem::path path_;
+    std::filesystem::path path_, part_;
     int descriptor_ = -1;
     std::string buffer_;
 };

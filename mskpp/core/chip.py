@@ -80,7 +80,12 @@ class Chip:
         """
         self._require_open("set_cache_hit_ratio")
         if not isinstance(config, Mapping) or set(config) != {"cache_hit_ratio"}:
-            raise at_user_line(InputError, 'Chip: set_cache_hit_ratio takes {"cache_hit_ratio": a number from 0 to 1}')
+            mapping = isinstance(config, Mapping)
+            given = sorted(map(str, config)) if mapping else type(config).__name__
+            raise at_user_line(
+                InputError if mapping else ArgumentError,
+                f'Chip: set_cache_hit_ratio takes {{"cache_hit_ratio": a number from 0 to 1}}, got {given}',
+            )
         ratio = config["cache_hit_ratio"]
         if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
             raise at_user_line(ArgumentError, f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}")
@@ -144,12 +149,12 @@ class Chip:
     @property
     def notes(self) -> list[str]:
         """What this chip takes from another one's tables."""
-        out = []
+        taken: dict[str, list[str]] = {}
         for table in ("mov", "mov_repeat", "mmad", "vec"):
-            base = self._costs.base_of(table)
-            if base is not None and not (Path(self._costs.folder) / f"{table}.csv").exists():
-                out.append(f"{self.name} has no {table} table of its own; it inherits {base}'s")
-        return out
+            for source in self._costs.sources_of(table):
+                if source != self.name:
+                    taken.setdefault(source, []).append(table)
+        return [f"{self.name} inherits costs from {source}: {', '.join(tables)}" for source, tables in taken.items()]
 
     def __repr__(self) -> str:
         return f"Chip({self.name!r})"
@@ -190,7 +195,7 @@ class Chip:
         with output.progress(len(program)) as progress:
             timeline = _core.schedule(program)
             progress("scheduled")
-            self._result = result.Result.of(self._costs, timeline)
+            self._result = result.Result.of(self._costs, timeline, self.notes)
             if not self._debug and (self._trace or self._metrics):
                 output.write(self._reserve(), self._result, timeline, self._trace, self._metrics, progress)
 

@@ -53,7 +53,7 @@ class VecScope:
         if not isinstance(name, str):
             raise at_user_line(ArgumentError, f"VecScope: the name must be a str, got {type(name).__name__}")
         if not 1 <= len(name) <= 128 or not name.isprintable():
-            raise InputError(_at_user_line(f"VecScope: name {name[:64]!a}; allowed are 1 to 128 printable characters"))
+            raise at_user_line(InputError, f"VecScope: name {name[:64]!a}; allowed are 1 to 128 printable characters")
         self.name = name
 
     def __enter__(self) -> VecScope:

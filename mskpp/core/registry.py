@@ -42,8 +42,8 @@ class PrefModel:
         self.attr: dict[str, Any] = dict(rest[0]) if rest and rest[0] is not None else {}
 
     def size(self) -> int:
-        """Work: bytes of a move, operations of a computation. By default the elements of the first input."""
-        return math.prod(self.inputs[0].size)
+        """Work: bytes of a move, operations of a computation. By default those of a plain move, or the elements of x."""
+        return self.attr["bytes"] if "bytes" in self.attr else math.prod(self.inputs[0].size)
 
     def time(self) -> float:
         """Cycles: a finite number of at least 0; it is rounded up. 0 means free."""
@@ -135,10 +135,10 @@ def RegisterPrefOf(name: str) -> Callable[[type], type]:
 
 def RegisterOf(name: str) -> Callable[[type], Any]:
     """Decorator: the class is an instruction from now on, called as ``mskpp.<name in lower case>(x, ..., out)()``.
- The class has ``pipe`` and ``infer_shape(inputs, outputs, attr)``, which sets size, dtype and format of the outputs
-(or returns new ones). The last Tensor of a call is the output; keyword arguments become attr. For a path, MOV-
-SRC_TO_DST, only ``pipe`` counts. Returns the instruction. Raises ArgumentError or InputError for another kind of name
-or class.
+     The class has ``pipe`` and ``infer_shape(inputs, outputs, attr)``, which sets size, dtype and format of the outputs
+    (or returns new ones). The last Tensor of a call is the output; keyword arguments become attr. For a path, MOV-
+    SRC_TO_DST, only ``pipe`` counts. Returns the instruction. Raises ArgumentError or InputError for another kind of name
+    or class.
     """
     canonical = _canonical(name, "RegisterOf")
 
@@ -243,7 +243,7 @@ class OwnLaunch:
         name = self._made_by.instruction
         if name in _models:
             return _ask(_models[name], name, self.inputs, outputs, self.attr)
-        dtypes = " ".join(t.dtype for t in (*self.inputs, *outputs) if isinstance(t, _core.Tensor))
+        dtypes = " ".join(str(t.dtype) for t in (*self.inputs, *outputs) if isinstance(t, _core.Tensor))
         first = self.inputs[0]
         cycles = _core.vector_cycles(name, dtypes, first)
         if cycles is None:

@@ -50,7 +50,7 @@ class Schedule:
         self._queues.setdefault(task.owner, deque()).append(task)
 
     def run(self) -> float:
-        """Runs all queued tasks and returns the time at which the last one ends. The queues are empty then, errors or not.
+        """Runs all queued tasks and returns the time at which the last ends. The queues are empty then, errors or not.
 
         Raises DeadlockError when tasks are left that never get ready; an exception in a task passes through.
         """

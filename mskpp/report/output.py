@@ -81,9 +81,7 @@ def _new_file(path: Path) -> Iterator[TextIO]:
 
 
 def _write_trace(timeline: _core.Timeline, path: Path, progress: Progress) -> None:
-    part = path.with_name(f".{path.name}.part")
-    _core.write_trace(timeline, part, lambda written: progress(f"trace: {written:,} instructions"))
-    part.replace(path)
+    _core.write_trace(timeline, path, lambda written: progress(f"trace: {written:,} instructions"))
     size = path.stat().st_size
     if size > _LARGE_TRACE_BYTES:
         logger.warning(

@@ -16,7 +16,7 @@ def _library() -> str:
     """The chart library as a script; it has no closing tag inside."""
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    return str(get_plotlyjs())
 
 
 def write_pie(result: Result, file: TextIO) -> None:

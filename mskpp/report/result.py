@@ -56,6 +56,7 @@ class Result:
         pipes: list[Statistic],
         instructions: list[Statistic],
         timeline: _core.Timeline,
+        notes: list[str],
     ) -> None:
         self.chip = chip
         self.clock_mhz = clock_mhz
@@ -64,10 +65,12 @@ class Result:
         self.pipes = {pipe.name: pipe for pipe in pipes}
         """By full name, in the order they were first used."""
         self.instructions = {instruction.name: instruction for instruction in instructions}
+        self.notes = notes
+        """What the chip takes from another chip's tables."""
         self._timeline = timeline
 
     @classmethod
-    def of(cls, costs: _core.Costs, timeline: _core.Timeline) -> Result:
+    def of(cls, costs: _core.Costs, timeline: _core.Timeline, notes: list[str]) -> Result:
         total, pipes, instructions = _core.measure(timeline)
 
         def statistics(rows: list[tuple]) -> list[Statistic]:
@@ -84,7 +87,7 @@ class Result:
                 for name, cycles, moved, done, moves, computations, origins in rows
             ]
 
-        return cls(costs.name, costs.clock_mhz, total, statistics(pipes), statistics(instructions), timeline)
+        return cls(costs.name, costs.clock_mhz, total, statistics(pipes), statistics(instructions), timeline, notes)
 
     @property
     def duration_us(self) -> float:

@@ -64,6 +64,8 @@ def print_summary(result: Result, folder: str) -> None:
         if rows is result.pipes:
             table.add_section()
     console.print(table)
+    for note in result.notes if result.origins.get("inherited") else ():
+        console.print(note, markup=False)
     guesses = {origin: count for origin, count in result.origins.items() if origin not in ("measured", "interpolated")}
     if guesses:
         console.print(

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 INSTRUCTIONS_PER_TILE = 6
 RUNS = 3  # the best counts: the machine's other work only ever slows a run
@@ -124,9 +123,7 @@ def main() -> None:
             "100 B",
         )
     )
-    print(
-        f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, {arguments.tiles:,} tiles of six instructions"
-    )
+    print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, {arguments.tiles:,} tiles of six instructions")
     print(f"{'':48}{'measured':>20}{'to reach':>12}")
     for name, measured, target in rows:
         print(f"{name:48}{measured:>20}{target:>12}")

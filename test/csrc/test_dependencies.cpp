@@ -88,9 +88,9 @@ TEST_F(Data, what_nothing_writes_is_starved) {
 
 TEST_F(Data, no_instruction_waits_for_itself) {
     const auto both = model.own(Pipe::V, 1, {t}, {t});
-    const auto next = model.own(Pipe::V, 1, {t}, {t});
+    const auto reader = read(t);
     EXPECT_EQ(waits(both), Set{});
-    EXPECT_EQ(waits(next), Set{both});
+    EXPECT_EQ(waits(reader), Set{both});
     EXPECT_TRUE(starved(both));
 }
 
@@ -400,7 +400,9 @@ TEST_F(Data, expect_value_waits_for_the_next_version_where_there_is_none_yet) {
 }
 
 TEST_F(Data, expect_value_waits_in_gm_too) {
-    const auto reader = expect_marked(source, 0);
+    LoadOptions options;
+    options.expect_value = 0;
+    const auto reader = model.load(Tensor(Memory::UB), source, options);
     EXPECT_TRUE(starved(reader));
 }
 

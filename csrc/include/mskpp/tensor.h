@@ -80,6 +80,7 @@ class Tensor {
     Format format() const { return storage_->type.format; }
     bool has_shape() const { return storage_->has_shape; }
     bool is_view() const { return view_ != nullptr; }
+    bool is_stale() const { return view_ && view_->generation != storage_->generation; }
     // Of the view; [1] where every axis was dropped. Error (state) for a stale slice.
     Shape shape() const { return view_ ? view_shape() : storage_->type.shape; }
     std::int64_t elements() const { return view_ ? view_shape().elements() : storage_->type.shape.elements(); }

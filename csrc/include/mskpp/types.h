@@ -57,8 +57,10 @@ enum class Pipe : std::uint8_t {
 };
 inline constexpr int queue_count = 12;
 
-// Spellings are forgiving (case, "float16", "half", "FRACTAL_NZ"); what is not known is an Error of kind value (Memory,
-// Pipe) or type (DType, Format) that starts with `where`, lists what is allowed and names the nearest match.
+inline bool is_register_pipe(Pipe pipe) { return pipe >= Pipe::RVECLD0 && pipe <= Pipe::RVECEX; }
+
+// Spellings are forgiving (case, "float16", "half", "FRACTAL_NZ"); what is not known is an Error of kind value
+// that starts with `where`, lists what is allowed and names the nearest match.
 Memory parse_memory(std::string_view text, std::string_view where);
 DType parse_dtype(std::string_view text, std::string_view where);
 Format parse_format(std::string_view text, std::string_view where);
