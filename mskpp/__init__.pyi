@@ -23,7 +23,8 @@ from mskpp.errors import MskppError as MskppError
 __version__: str
 
 def __getattr__(name: str) -> Any: ...
-def mmad(x: Tensor, y: Tensor | float, b: Tensor | float, is_inited: bool = False) -> Launch:
+
+def mmad(x: Tensor, y: Tensor, b: Tensor, is_inited: bool = False) -> Launch:
     """mmad(x, y, b, is_inited=False)()
 
     Matrix multiply-accumulate of x [m,k] and y [k,n] onto b.
@@ -34,7 +35,7 @@ def mmad(x: Tensor, y: Tensor | float, b: Tensor | float, is_inited: bool = Fals
     for dtypes without a cost on the chip.
     """
 
-def vabs(x: Tensor, y: Tensor | float) -> Launch:
+def vabs(x: Tensor, y: Tensor) -> Launch:
     """vabs(x, y)()
 
     Absolute value.
@@ -45,7 +46,7 @@ def vabs(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcmp(x: Tensor, y: Tensor | float) -> Launch:
+def vcmp(x: Tensor, y: Tensor) -> Launch:
     """vcmp(x, y)()
 
     Compare, result as mask.
@@ -56,7 +57,7 @@ def vcmp(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcopy(x: Tensor, y: Tensor | float) -> Launch:
+def vcopy(x: Tensor, y: Tensor) -> Launch:
     """vcopy(x, y)()
 
     Copy within UB.
@@ -67,7 +68,7 @@ def vcopy(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vexp(x: Tensor, y: Tensor | float) -> Launch:
+def vexp(x: Tensor, y: Tensor) -> Launch:
     """vexp(x, y)()
 
     Natural exponential.
@@ -78,7 +79,7 @@ def vexp(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vgather(x: Tensor, y: Tensor | float) -> Launch:
+def vgather(x: Tensor, y: Tensor) -> Launch:
     """vgather(x, y)()
 
     Gather elements by offset.
@@ -89,7 +90,7 @@ def vgather(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vgatherb(x: Tensor, y: Tensor | float) -> Launch:
+def vgatherb(x: Tensor, y: Tensor) -> Launch:
     """vgatherb(x, y)()
 
     Gather 32-byte blocks by offset.
@@ -100,7 +101,7 @@ def vgatherb(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vln(x: Tensor, y: Tensor | float) -> Launch:
+def vln(x: Tensor, y: Tensor) -> Launch:
     """vln(x, y)()
 
     Natural logarithm.
@@ -111,7 +112,7 @@ def vln(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vnot(x: Tensor, y: Tensor | float) -> Launch:
+def vnot(x: Tensor, y: Tensor) -> Launch:
     """vnot(x, y)()
 
     Bitwise not.
@@ -122,7 +123,7 @@ def vnot(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vrec(x: Tensor, y: Tensor | float) -> Launch:
+def vrec(x: Tensor, y: Tensor) -> Launch:
     """vrec(x, y)()
 
     Reciprocal.
@@ -133,7 +134,7 @@ def vrec(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vrelu(x: Tensor, y: Tensor | float) -> Launch:
+def vrelu(x: Tensor, y: Tensor) -> Launch:
     """vrelu(x, y)()
 
     Rectified linear unit.
@@ -144,7 +145,7 @@ def vrelu(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vrsqrt(x: Tensor, y: Tensor | float) -> Launch:
+def vrsqrt(x: Tensor, y: Tensor) -> Launch:
     """vrsqrt(x, y)()
 
     Reciprocal square root.
@@ -155,7 +156,7 @@ def vrsqrt(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vshl(x: Tensor, y: Tensor | float) -> Launch:
+def vshl(x: Tensor, y: Tensor) -> Launch:
     """vshl(x, y)()
 
     Shift left.
@@ -166,7 +167,7 @@ def vshl(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vshr(x: Tensor, y: Tensor | float) -> Launch:
+def vshr(x: Tensor, y: Tensor) -> Launch:
     """vshr(x, y)()
 
     Shift right.
@@ -177,7 +178,7 @@ def vshr(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vsqrt(x: Tensor, y: Tensor | float) -> Launch:
+def vsqrt(x: Tensor, y: Tensor) -> Launch:
     """vsqrt(x, y)()
 
     Square root.
@@ -188,7 +189,7 @@ def vsqrt(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vtranspose(x: Tensor, y: Tensor | float) -> Launch:
+def vtranspose(x: Tensor, y: Tensor) -> Launch:
     """vtranspose(x, y)()
 
     Transpose a block of 16 x 16.
@@ -199,7 +200,7 @@ def vtranspose(x: Tensor, y: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vadd(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vadd(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vadd(x, y, z)()
 
     Addition.
@@ -210,7 +211,7 @@ def vadd(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def rv_vadd(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def rv_vadd(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """rv_vadd(x, y, z)()
 
     Addition of vector registers.
@@ -221,7 +222,7 @@ def rv_vadd(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def rv_vsub(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def rv_vsub(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """rv_vsub(x, y, z)()
 
     Subtraction of vector registers.
@@ -232,7 +233,7 @@ def rv_vsub(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def rv_vmax(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def rv_vmax(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """rv_vmax(x, y, z)()
 
     Maximum of vector registers.
@@ -243,7 +244,7 @@ def rv_vmax(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def rv_vmin(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def rv_vmin(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """rv_vmin(x, y, z)()
 
     Minimum of vector registers.
@@ -254,7 +255,7 @@ def rv_vmin(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def rv_vabsdif(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def rv_vabsdif(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """rv_vabsdif(x, y, z)()
 
     Absolute difference of vector registers.
@@ -265,7 +266,7 @@ def rv_vabsdif(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def rv_vadds(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def rv_vadds(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """rv_vadds(x, y, z)()
 
     Addition of a scalar to vector registers.
@@ -276,7 +277,7 @@ def rv_vadds(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vaddrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vaddrelu(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vaddrelu(x, y, z)()
 
     Addition, then ReLU.
@@ -287,7 +288,7 @@ def vaddrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vand(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vand(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vand(x, y, z)()
 
     Bitwise and.
@@ -298,7 +299,7 @@ def vand(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcmpv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vcmpv(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vcmpv(x, y, z)()
 
     Compare two tensors.
@@ -309,7 +310,7 @@ def vcmpv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vdiv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vdiv(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vdiv(x, y, z)()
 
     Division.
@@ -320,7 +321,7 @@ def vdiv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmadd(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmadd(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmadd(x, y, z)()
 
     Fused multiply-add: x * z + y.
@@ -331,7 +332,7 @@ def vmadd(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmaddrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmaddrelu(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmaddrelu(x, y, z)()
 
     Fused multiply-add, then ReLU.
@@ -342,7 +343,7 @@ def vmaddrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmax(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmax(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmax(x, y, z)()
 
     Maximum.
@@ -353,7 +354,7 @@ def vmax(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmin(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmin(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmin(x, y, z)()
 
     Minimum.
@@ -364,7 +365,7 @@ def vmin(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmrgsort(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmrgsort(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmrgsort(x, y, z)()
 
     Merge sorted lists.
@@ -375,7 +376,7 @@ def vmrgsort(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmul(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmul(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmul(x, y, z)()
 
     Multiplication.
@@ -386,7 +387,7 @@ def vmul(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vor(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vor(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vor(x, y, z)()
 
     Bitwise or.
@@ -397,7 +398,7 @@ def vor(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vsel(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vsel(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vsel(x, y, z)()
 
     Select by mask.
@@ -408,7 +409,7 @@ def vsel(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vsub(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vsub(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vsub(x, y, z)()
 
     Subtraction.
@@ -419,7 +420,7 @@ def vsub(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vsubrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vsubrelu(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vsubrelu(x, y, z)()
 
     Subtraction, then ReLU.
@@ -430,7 +431,7 @@ def vsubrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vadds(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vadds(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vadds(x, y, z)()
 
     Addition of a scalar.
@@ -441,7 +442,7 @@ def vadds(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcmpvs(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vcmpvs(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vcmpvs(x, y, z)()
 
     Compare with a scalar.
@@ -452,7 +453,7 @@ def vcmpvs(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vlrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vlrelu(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vlrelu(x, y, z)()
 
     Leaky ReLU with slope y.
@@ -463,7 +464,7 @@ def vlrelu(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmaxs(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmaxs(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmaxs(x, y, z)()
 
     Maximum with a scalar.
@@ -474,7 +475,7 @@ def vmaxs(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmins(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmins(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmins(x, y, z)()
 
     Minimum with a scalar.
@@ -485,7 +486,7 @@ def vmins(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vmuls(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vmuls(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vmuls(x, y, z)()
 
     Multiplication by a scalar.
@@ -496,7 +497,7 @@ def vmuls(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vaddreluconv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vaddreluconv(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vaddreluconv(x, y, z)()
 
     Addition, ReLU, then conversion to the narrower dtype.
@@ -507,7 +508,7 @@ def vaddreluconv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vaxpy(x: Tensor, y: Tensor | float, z: Tensor | float, if_mix: bool = False) -> Launch:
+def vaxpy(x: Tensor, y: Tensor | float, z: Tensor, if_mix: bool = False) -> Launch:
     """vaxpy(x, y, z, if_mix=False)()
 
     x times a scalar, accumulated onto z.
@@ -518,7 +519,7 @@ def vaxpy(x: Tensor, y: Tensor | float, z: Tensor | float, if_mix: bool = False)
     for dtypes without a cost on the chip.
     """
 
-def vbitsort(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vbitsort(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vbitsort(x, y, z)()
 
     Sort 32 elements with their indices.
@@ -529,7 +530,7 @@ def vbitsort(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vbrcb(x: Tensor, y: Tensor | float, broadcast_num: int) -> Launch:
+def vbrcb(x: Tensor, y: Tensor, broadcast_num: int) -> Launch:
     """vbrcb(x, y, broadcast_num)()
 
     Broadcast each element to a block.
@@ -540,7 +541,7 @@ def vbrcb(x: Tensor, y: Tensor | float, broadcast_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcadd(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcadd(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcadd(x, y, reduce_num)()
 
     Sum of groups of reduce_num elements.
@@ -551,7 +552,7 @@ def vcadd(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcgadd(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcgadd(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcgadd(x, y, reduce_num)()
 
     Sum within each 32-byte block.
@@ -562,7 +563,7 @@ def vcgadd(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcgmax(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcgmax(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcgmax(x, y, reduce_num)()
 
     Maximum within each 32-byte block.
@@ -573,7 +574,7 @@ def vcgmax(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcgmin(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcgmin(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcgmin(x, y, reduce_num)()
 
     Minimum within each 32-byte block.
@@ -584,7 +585,7 @@ def vcgmin(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcmax(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcmax(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcmax(x, y, reduce_num)()
 
     Maximum of groups of reduce_num elements.
@@ -595,7 +596,7 @@ def vcmax(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcmin(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcmin(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcmin(x, y, reduce_num)()
 
     Minimum of groups of reduce_num elements.
@@ -606,7 +607,7 @@ def vcmin(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vcpadd(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
+def vcpadd(x: Tensor, y: Tensor, reduce_num: int) -> Launch:
     """vcpadd(x, y, reduce_num)()
 
     Sum of neighbouring pairs.
@@ -617,7 +618,7 @@ def vcpadd(x: Tensor, y: Tensor | float, reduce_num: int) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vconv(x: Tensor, y: Tensor | float, dtype: str) -> Launch:
+def vconv(x: Tensor, y: Tensor, dtype: str) -> Launch:
     """vconv(x, y, dtype)()
 
     Conversion to another dtype.
@@ -628,7 +629,7 @@ def vconv(x: Tensor, y: Tensor | float, dtype: str) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vector_dup(x: Tensor, y: Tensor | float, fill_shape: Sequence[int]) -> Launch:
+def vector_dup(x: Tensor, y: Tensor, fill_shape: Sequence[int]) -> Launch:
     """vector_dup(x, y, fill_shape)()
 
     Fill a tensor with a scalar.
@@ -639,7 +640,7 @@ def vector_dup(x: Tensor, y: Tensor | float, fill_shape: Sequence[int]) -> Launc
     for dtypes without a cost on the chip.
     """
 
-def vmla(x: Tensor, y: Tensor | float, z: Tensor | float, if_mix: bool = False) -> Launch:
+def vmla(x: Tensor, y: Tensor | float, z: Tensor, if_mix: bool = False) -> Launch:
     """vmla(x, y, z, if_mix=False)()
 
     Multiply and accumulate onto z.
@@ -650,7 +651,7 @@ def vmla(x: Tensor, y: Tensor | float, z: Tensor | float, if_mix: bool = False) 
     for dtypes without a cost on the chip.
     """
 
-def vmulconv(x: Tensor, y: Tensor | float, z: Tensor | float, dtype: str) -> Launch:
+def vmulconv(x: Tensor, y: Tensor | float, z: Tensor, dtype: str) -> Launch:
     """vmulconv(x, y, z, dtype)()
 
     Multiplication, then conversion.
@@ -661,7 +662,7 @@ def vmulconv(x: Tensor, y: Tensor | float, z: Tensor | float, dtype: str) -> Lau
     for dtypes without a cost on the chip.
     """
 
-def vconv_deq(x: Tensor, y: Tensor | float, dtype: str) -> Launch:
+def vconv_deq(x: Tensor, y: Tensor, dtype: str) -> Launch:
     """vconv_deq(x, y, dtype)()
 
     Dequantising conversion.
@@ -672,7 +673,7 @@ def vconv_deq(x: Tensor, y: Tensor | float, dtype: str) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vconv_vdeq(x: Tensor, y: Tensor | float, dtype: str) -> Launch:
+def vconv_vdeq(x: Tensor, y: Tensor, dtype: str) -> Launch:
     """vconv_vdeq(x, y, dtype)()
 
     Vector dequantising conversion.
@@ -683,7 +684,7 @@ def vconv_vdeq(x: Tensor, y: Tensor | float, dtype: str) -> Launch:
     for dtypes without a cost on the chip.
     """
 
-def vreduce(x: Tensor, y: Tensor | float, z: Tensor | float, reserve_num: int) -> Launch:
+def vreduce(x: Tensor, y: Tensor | float, z: Tensor, reserve_num: int) -> Launch:
     """vreduce(x, y, z, reserve_num)()
 
     Keep the elements that a mask selects.
@@ -694,7 +695,7 @@ def vreduce(x: Tensor, y: Tensor | float, z: Tensor | float, reserve_num: int) -
     for dtypes without a cost on the chip.
     """
 
-def vreducev2(x: Tensor, y: Tensor | float, z: Tensor | float, reserve_num: int) -> Launch:
+def vreducev2(x: Tensor, y: Tensor | float, z: Tensor, reserve_num: int) -> Launch:
     """vreducev2(x, y, z, reserve_num)()
 
     Keep the elements that a mask selects (second form).
@@ -705,7 +706,7 @@ def vreducev2(x: Tensor, y: Tensor | float, z: Tensor | float, reserve_num: int)
     for dtypes without a cost on the chip.
     """
 
-def vsubreluconv(x: Tensor, y: Tensor | float, z: Tensor | float) -> Launch:
+def vsubreluconv(x: Tensor, y: Tensor | float, z: Tensor) -> Launch:
     """vsubreluconv(x, y, z)()
 
     Subtraction, ReLU, then conversion to the narrower dtype.

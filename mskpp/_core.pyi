@@ -8,6 +8,7 @@ import os
 import pathlib
 from typing import Any
 
+
 def connect(context: object, errors: tuple, default_costs: object, warn_outside: object, package_folder: str) -> None:
     """
     Hands over what the package provides: the context variable, the exception classes in the order of ErrorKind, the costs used outside any chip, the warning given there, and the folder whose frames are not the user's.
@@ -33,18 +34,25 @@ class Costs:
 
     @property
     def name(self) -> str: ...
+
     @property
     def folder(self) -> pathlib.Path: ...
+
     @property
     def architecture(self) -> str: ...
+
     @property
     def clock_mhz(self) -> float: ...
+
     @property
     def cube_cores(self) -> int: ...
+
     @property
     def vector_cores(self) -> int: ...
+
     @property
     def attributes(self) -> dict[str, str]: ...
+
     @property
     def paths(self) -> list:
         """(source, target, pipe, port bytes per cycle) of every legal move."""
@@ -61,12 +69,19 @@ class Costs:
         """
 
     def capacity_bytes(self, memory: str) -> int | None: ...
+
     def vector_instructions(self) -> list[str]: ...
+
     def vector_dtypes(self, instruction: str) -> list[str]: ...
+
     def move_rate(self, source: str, target: str, bytes: int, transform: bool) -> float | None: ...
+
     def move_repeat_rate(self, source: str, target: str, repeat: int) -> float | None: ...
+
     def port_rate(self, source: str, target: str) -> float | None: ...
+
     def mmad_rate(self, dtype: str, granularity: int) -> float | None: ...
+
     def vector_rate(self, instruction: str, dtypes: str, elements: int) -> float | None: ...
 
 class Tensor:
@@ -81,14 +96,8 @@ class Tensor:
     Raises InputError (a ValueError) for an unknown name or size, ArgumentError (a TypeError) for a wrong type.
     """
 
-    def __init__(
-        self,
-        mem_type: str,
-        dtype: str | None = None,
-        size: Sequence[int] | None = None,
-        format: str | None = None,
-        is_inited: bool = False,
-    ) -> None: ...
+    def __init__(self, mem_type: str, dtype: str | None = None, size: Sequence[int] | None = None, format: str | None = None, is_inited: bool = False) -> None: ...
+
     def load(self, tensor: Tensor, repeat: int = 1, set_value: int = -1, expect_value: int = -1) -> None:
         """
         load(tensor, repeat=1, set_value=-1, expect_value=-1)
@@ -117,46 +126,62 @@ class Tensor:
 
     @property
     def mem_type(self) -> str: ...
+
     @property
     def dtype(self) -> str | None: ...
+
     @dtype.setter
     def dtype(self, value: str | None, /) -> None: ...
+
     @property
     def format(self) -> str | None: ...
+
     @format.setter
     def format(self, value: str | None, /) -> None: ...
+
     @property
     def size(self) -> list[int] | None: ...
+
     @size.setter
     def size(self, value: Sequence[int] | None, /) -> None: ...
+
     @property
     def is_inited(self) -> bool: ...
+
     def __repr__(self) -> str: ...
 
 class Program:
     """The instructions of one model, in the order issued."""
 
     def __init__(self, costs: Costs) -> None: ...
+
     def __len__(self) -> int: ...
+
     def set_cache_hit_ratio(self, ratio: float) -> None: ...
+
     def core(self, name: str) -> int: ...
+
     def open_scope(self, name: str, core: int) -> int: ...
+
     def finish(self) -> None: ...
 
 class Frame:
     """One entry of the stack of chips, cores and vector scopes in force."""
 
-    def __init__(
-        self, program: Program | None, core: int, scope: int, parent: object | None, owner: object | None
-    ) -> None: ...
+    def __init__(self, program: Program | None, core: int, scope: int, parent: object | None, owner: object | None) -> None: ...
+
     @property
     def program(self) -> Program | None: ...
+
     @property
     def core(self) -> int: ...
+
     @property
     def scope(self) -> int: ...
+
     @property
     def parent(self) -> Frame | None: ...
+
     @property
     def owner(self) -> object: ...
 
@@ -207,7 +232,9 @@ class Timeline:
 
     @property
     def total_cycles(self) -> int: ...
+
     def __len__(self) -> int: ...
+
     def event(self, i: int) -> tuple[str, str, int, int, str, int, str, str]:
         """(name, pipe, start, end, kind, work, origin, line) of instruction i."""
 
@@ -225,12 +252,15 @@ def write_trace(timeline: Timeline, file: str | os.PathLike, progress: object | 
 def debug(program: Program) -> tuple[list[str], list[str], str]:
     """(enqueue lines, dequeue lines, deadlock text) of a finished program."""
 
+
 class Instruction:
     """One instruction, as mskpp.vadd: called with its operands it gives a Launch."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Launch: ...
+
     @property
     def __name__(self) -> str: ...
+
     @property
     def instruction(self) -> str:
         """Its name in statistics, traces and tables."""
@@ -238,6 +268,10 @@ class Instruction:
     @property
     def summary(self) -> str:
         """What it does, in a few words."""
+
+    @property
+    def output(self) -> str:
+        """The argument it writes; '' where it makes a new tensor."""
 
     @property
     def pipe(self) -> str:

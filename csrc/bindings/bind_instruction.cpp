@@ -289,6 +289,11 @@ PyObject* get_doc(PyObject* self, void*) { return text_object(documentation(row_
 PyObject* get_summary(PyObject* self, void*) { return text_object(row_of(self).summary); }
 PyObject* get_text_signature(PyObject* self, void*) { return text_object(row_of(self).signature()); }
 
+PyObject* get_output(PyObject* self, void*) {
+    const Instruction& row = row_of(self);
+    return text_object(row.output < 0 ? "" : row.arguments[static_cast<std::size_t>(row.output)].name);
+}
+
 PyObject* get_pipe(PyObject* self, void*) { return text_object(std::string(name(row_of(self).pipe))); }
 
 PyObject* get_signature(PyObject* self, void*) {
@@ -340,6 +345,7 @@ PyGetSetDef instruction_getset[] = {
     {"__text_signature__", get_text_signature, nullptr, nullptr, nullptr},
     {"instruction", get_instruction, nullptr, "Its name in statistics, traces and tables.", nullptr},
     {"summary", get_summary, nullptr, "What it does, in a few words.", nullptr},
+    {"output", get_output, nullptr, "The argument it writes; '' where it makes a new tensor.", nullptr},
     {"pipe", get_pipe, nullptr, "The pipe it runs on.", nullptr},
     {"model", get_model, set_model, "The user's cost: model(inputs, outputs, attributes) -> (cycles, work); or None.",
      nullptr},

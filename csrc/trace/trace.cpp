@@ -27,7 +27,7 @@ constexpr std::int64_t picoseconds = 1000000;  // of a microsecond: the unit wri
 class File {
   public:
     explicit File(const std::filesystem::path& path)
-        : path_(path), part_(path.parent_path() / ("." + path.filename().string() + ".part")) {
+        : path_(path), part_(path.parent_path() / base::concat(".", path.filename().string(), ".part")) {
         std::error_code error;
         if (std::filesystem::exists(std::filesystem::symlink_status(path_, error))) fail(EEXIST);
         descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

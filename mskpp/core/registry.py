@@ -42,7 +42,7 @@ class PrefModel:
         self.attr: dict[str, Any] = dict(rest[0]) if rest and rest[0] is not None else {}
 
     def size(self) -> int:
-        """Work: bytes of a move, operations of a computation. By default those of a plain move, or the elements of x."""
+        """Work: bytes of a move, operations of a computation. By default a plain move's, or the elements of x."""
         return self.attr["bytes"] if "bytes" in self.attr else math.prod(self.inputs[0].size)
 
     def time(self) -> float:

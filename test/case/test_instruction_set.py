@@ -420,7 +420,7 @@ def test_a_launch_tells_what_it_is() -> None:
     with Chip("Ascend910B1"):
         launch()
         for arguments, keywords in (((1,), {}), ((), {"x": 1})):
-            with pytest.raises(ArgumentError, match=r"vadd: the second pair of brackets takes no arguments: vadd\(\.\.\.\)\(\)"):
+            with pytest.raises(ArgumentError, match="vadd: the second pair of brackets takes no arguments; it is called as "):
                 launch(*arguments, **keywords)
 
 

@@ -172,8 +172,8 @@ TEST_F(Trace, outside_any_core_has_a_process_of_its_own) {
     model.on("aic0");
     model.own(Pipe::M, 1);
     const std::string text = write();
-    EXPECT_TRUE(has(text, R"({"ph":"M","name":"process_name","pid":0,"args":{"name":"kernel perf prediction"}})"));
-    EXPECT_TRUE(has(text, R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"aic0"}})"));
+    EXPECT_TRUE(has(text, R"json({"ph":"M","name":"process_name","pid":0,"args":{"name":"kernel perf prediction"}})json"));
+    EXPECT_TRUE(has(text, R"json({"ph":"M","name":"process_name","pid":1,"args":{"name":"aic0"}})json"));
 }
 
 TEST_F(Trace, free_instructions_have_no_rates) {
@@ -181,8 +181,8 @@ TEST_F(Trace, free_instructions_have_no_rates) {
     OwnInstruction move{"FREEMOVE", Pipe::MTE2, Kind::move, {}, {}, 64, 0};
     model.program->add_own(move, {});
     const std::string text = write();
-    EXPECT_TRUE(has(text, R"("name":"FREE","pid":0,"tid":5,"ts":0.000000,"dur":0.000000,"args":{"Cycle":0,"Task Type":"AI_CORE","Ops":7,"Ops/Cycle":0})"));
-    EXPECT_TRUE(has(text, R"("args":{"Cycle":0,"Size(B)":64,"Bandwidth(GB/s)":0})"));
+    EXPECT_TRUE(has(text, R"json("name":"FREE","pid":0,"tid":5,"ts":0.000000,"dur":0.000000,"args":{"Cycle":0,"Task Type":"AI_CORE","Ops":7,"Ops/Cycle":0})json"));
+    EXPECT_TRUE(has(text, R"json("args":{"Cycle":0,"Size(B)":64,"Bandwidth(GB/s)":0})json"));
 }
 
 TEST_F(Trace, names_are_quoted_as_json_wants) {
@@ -224,14 +224,14 @@ TEST_F(Trace, a_scope_is_a_slice_over_its_register_instructions) {
     registers.load(Tensor(Memory::UB), out);        // 200-300
     registers.program->open_scope("empty", registers.place.core);
     const std::string text = write(registers.schedule());
-    EXPECT_TRUE(has(text, R"({"ph":"M","name":"thread_name","pid":1,"tid":14,"args":{"name":"PIPE-VEC"}})"));
+    EXPECT_TRUE(has(text, R"json({"ph":"M","name":"thread_name","pid":1,"tid":14,"args":{"name":"PIPE-VEC"}})json"));
     // 300 / 1650 = 0.181818
-    EXPECT_TRUE(has(text, R"({"ph":"X","name":"PIPE-VEC","pid":1,"tid":14,"ts":0.000000,"dur":0.181818,"args":{"Cycle":300,"Scope":"softmax"}})"))
+    EXPECT_TRUE(has(text, R"json({"ph":"X","name":"PIPE-VEC","pid":1,"tid":14,"ts":0.000000,"dur":0.181818,"args":{"Cycle":300,"Scope":"softmax"}})json"))
         << text;
     EXPECT_FALSE(has(text, "empty"));
-    EXPECT_TRUE(has(text, R"("name":"RV_VLD","pid":1,"tid":7)"));
-    EXPECT_TRUE(has(text, R"("name":"RV_VADD","pid":1,"tid":9)"));
-    EXPECT_TRUE(has(text, R"("name":"RV_VST","pid":1,"tid":11)"));
+    EXPECT_TRUE(has(text, R"json("name":"RV_VLD","pid":1,"tid":7)json"));
+    EXPECT_TRUE(has(text, R"json("name":"RV_VADD","pid":1,"tid":9)json"));
+    EXPECT_TRUE(has(text, R"json("name":"RV_VST","pid":1,"tid":11)json"));
 }
 
 TEST_F(Trace, a_scope_leaves_out_flags_and_other_cores) {
@@ -250,7 +250,7 @@ TEST_F(Trace, a_scope_leaves_out_flags_and_other_cores) {
     registers.place.scope = 0;
     registers.load(Tensor(Memory::UB), in);        // 100-200
     const std::string text = write(registers.schedule());
-    EXPECT_TRUE(has(text, R"("args":{"Cycle":200,"Scope":"one"})")) << text;
+    EXPECT_TRUE(has(text, R"json("args":{"Cycle":200,"Scope":"one"})json")) << text;
 }
 
 TEST_F(Trace, neighbours_never_overlap_even_as_doubles) {

@@ -32,6 +32,10 @@ class Instruction:
         """What it does, in a few words."""
 
     @property
+    def output(self) -> str:
+        """The argument it writes; '' where it makes a new tensor."""
+
+    @property
     def pipe(self) -> str:
         """The pipe it runs on."""
 
@@ -78,7 +82,8 @@ def core_stub() -> str:
 def _function(instruction: _core.Instruction) -> str:
     parameters = []
     for name, parameter in instruction.__signature__.parameters.items():  # type: ignore[attr-defined]
-        kind = _ARGUMENT_TYPES.get(name, "Tensor" if name == "x" else "Tensor | float")
+        tensor = name in ("x", instruction.output) or not instruction.output
+        kind = _ARGUMENT_TYPES.get(name, "Tensor" if tensor else "Tensor | float")
         default = " = False" if parameter.default is False else ""
         parameters.append(f"{name}: {kind}{default}")
     doc = (instruction.__doc__ or "").replace("\n", "\n    ").replace("    \n", "\n")
