@@ -155,17 +155,18 @@ nb::object output_object(const LaunchObject& launch, const Tensor& output) {
     return argument >= 0 ? nb::borrow(launch.arguments[argument]) : nb::cast(output);
 }
 
-// An instruction that the user gave a cost: the model sees the output as it will be.
-Tensor issue_with_model(const LaunchObject& launch, const Call& call, Program& program, const Place& place,
-                        nb::object& object) {
+// An instruction that the user gave a cost: the model sees the output as it will be. It keeps the program: the user's
+// code may end the block.
+Tensor issue_with_model(const LaunchObject& launch, const Call& call, std::shared_ptr<Program> program,
+                        const Place& place, nb::object& object) {
     const Instruction& instruction = *launch.made_by->instruction;
-    Computation computation = prepare_computation(program.chip(), instruction, call);
+    Computation computation = prepare_computation(program->chip(), instruction, call);
     TypeRollback rollback(*call.operands[static_cast<std::size_t>(std::max(instruction.output, 0))]);
     const Tensor output = apply_computation(computation, call);
     object = output_object(launch, output);
     const ModelAnswer answer = ask_user(launch, object);
     computation.work = answer.work;
-    program.add_computation(computation, call, output, {answer.cycles, Origin::user}, place);
+    program->add_computation(computation, call, output, {answer.cycles, Origin::user}, place);
     rollback.keep();
     return output;
 }
@@ -193,7 +194,7 @@ PyObject* issue(LaunchObject& launch) {
     nb::object object;
     const Tensor output = !recording ? check_only(launch, call)
                           : launch.made_by->model != nullptr
-                              ? issue_with_model(launch, call, *frame->program, place, object)
+                              ? issue_with_model(launch, call, frame->program, place, object)
                               : frame->program->issue(instruction, call, place);
     if (instruction.output < 0) output.storage()->line = place.line;
     if (!object.is_valid()) object = output_object(launch, output);

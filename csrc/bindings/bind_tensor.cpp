@@ -56,13 +56,13 @@ Tensor subscript(const Tensor& self, nb::handle key) {
     return self.slice(indices);
 }
 
-// A move whose path the user gave a cost, and perhaps a pipe.
-void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::handle source_object, const Tensor& source,
-                     const LoadOptions& options, std::size_t path, const Place& place) {
+// A move whose path the user gave a cost, and perhaps a pipe. It keeps the program: the user's code may end the block.
+void load_with_model(std::shared_ptr<Program> program, Tensor& self, nb::handle self_object, nb::handle source_object,
+                     const Tensor& source, const LoadOptions& options, std::size_t path, const Place& place) {
     State& s = state();
-    Move move = prepare_move(frame.program->chip(), self, source, options, true);
+    Move move = prepare_move(program->chip(), self, source, options, true);
     if (!s.move_pipes[path] && move.path == nullptr)
-        throw Error(ErrorKind::value, concat("load: ", frame.program->chip().name(), " has no path ", name(move.source),
+        throw Error(ErrorKind::value, concat("load: ", program->chip().name(), " has no path ", name(move.source),
                                              " to ", name(move.target),
                                              " and its registration names no pipe; set `pipe` on the "
                                              "registered class: docs/add_an_instruction.md"));
@@ -76,7 +76,7 @@ void load_with_model(Frame& frame, Tensor& self, nb::handle self_object, nb::han
     const ModelAnswer answer =
         ask_model(s.move_models[path], nb::make_tuple(source_object), nb::make_tuple(self_object), attributes);
     move.bytes = answer.work;
-    frame.program->add_move(move, self, source, options, {answer.cycles, Origin::user}, place, &pipe);
+    program->add_move(move, self, source, options, {answer.cycles, Origin::user}, place, &pipe);
     rollback.keep();
 }
 
@@ -106,7 +106,7 @@ void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, n
     Place place = frame->place;
     place.line = current_line();
     if (own_cost)
-        load_with_model(*frame, self, self_object, source_object, source, options, path, place);
+        load_with_model(frame->program, self, self_object, source_object, source, options, path, place);
     else
         frame->program->load(self, source, options, place);
 }
