@@ -60,6 +60,7 @@ Dependencies::Log& Dependencies::log_of(std::uint32_t number) {
     tensor.writer_or_log = free_logs_.back() | log_bit;
     Log& log = *logs_[free_logs_.back()];
     free_logs_.pop_back();
+    log.tensor = number;
     if (writer != none) log.writes.add(whole_box(shapes_[tensor.shape]), writer);
     return log;
 }
@@ -226,12 +227,9 @@ bool Dependencies::has_value(const Tensor& view) {
 
 std::vector<Dependency> Dependencies::starved() const {
     std::vector<Dependency> out;
-    for (std::size_t number = 0; number < tensors_.size(); ++number) {
-        if (!has_log(tensors_[number])) continue;
-        const Log& log = *logs_[tensors_[number].writer_or_log & ~log_bit];
-        log.waits.each(
-            [&](const BoxMap::Entry& wait) { out.push_back({wait.value, static_cast<std::uint32_t>(number)}); });
-        for (const Mark& wait : log.marked_waits) out.push_back({wait.instruction, static_cast<std::uint32_t>(number)});
+    for (const auto& log : logs_) {
+        log->waits.each([&](const BoxMap::Entry& wait) { out.push_back({wait.value, log->tensor}); });
+        for (const Mark& wait : log->marked_waits) out.push_back({wait.instruction, log->tensor});
     }
     std::stable_sort(out.begin(), out.end(),
                      [](const Dependency& a, const Dependency& b) { return a.producer < b.producer; });

@@ -59,7 +59,8 @@ class Dependencies {
         std::uint32_t instruction;  // the writer; of a wait, the reader
         Box box;
     };
-    struct Log {
+    struct Log {  // a free one holds nothing
+        std::uint32_t tensor = none;
         BoxMap writes;            // value: writer
         BoxMap waits;             // value: reader
         std::vector<Mark> marks;  // in program order

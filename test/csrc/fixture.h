@@ -29,13 +29,9 @@ inline const fs::path& data_folder() {
     return folder;
 }
 
-inline std::vector<fs::path> chip_path() {
-    return {data_folder() / "chips"};
-}
+inline std::vector<fs::path> chip_path() { return {data_folder() / "chips"}; }
 
-inline std::shared_ptr<const Chip> load_chip(const std::string& name) {
-    return Chip::load(name, chip_path());
-}
+inline std::shared_ptr<const Chip> load_chip(const std::string& name) { return Chip::load(name, chip_path()); }
 
 // Tables take a while to read, and are immutable: each chip's are read once.
 inline std::shared_ptr<const Costs> costs_of(const std::string& name) {
@@ -65,13 +61,11 @@ std::string error(ErrorKind kind, Act act) {
     return {};
 }
 
-inline bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A folder of this test alone, removed with all it holds.
 class TempFolder {
-public:
+  public:
     TempFolder() {
         std::string name = testing::TempDir() + "mskpp-XXXXXX";
         if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder " + name);
@@ -98,7 +92,7 @@ public:
         return names;
     }
 
-private:
+  private:
     fs::path path_;
 };
 
@@ -119,11 +113,12 @@ inline Tensor rows(const Tensor& tensor, std::int64_t begin, std::int64_t end) {
 
 // A program in the making.
 class Model {
-public:
+  public:
     explicit Model(const std::string& chip = "Ascend910B1")
         : sources(std::make_shared<SourceTable>()), program(std::make_shared<Program>(costs_of(chip), sources)) {}
 
-    // From now on instructions are issued on that core ("": outside any), as from that line of kernel.py (0: not known).
+    // From now on instructions are issued on that core ("": outside any), as from that line of kernel.py (0: not
+    // known).
     void on(const std::string& core) { place.core = core.empty() ? std::uint16_t{0} : program->core(core); }
     Model& line(int number) {
         place.line = number == 0 ? 0 : sources->add("/home/user/kernel.py", number);

@@ -66,7 +66,8 @@ TEST(Box, subtract_keeps_every_other_cell_exactly_once) {
             for (int y = 0; y < 6; ++y)
                 for (int z = 0; z < 6; ++z) {
                     const Box cell = box({{x, x + 1}, {y, y + 1}, {z, z + 1}});
-                    const auto covering = std::count_if(rest.begin(), rest.end(), [&](const Box& part) { return contains(part, cell); });
+                    const auto covering =
+                        std::count_if(rest.begin(), rest.end(), [&](const Box& part) { return contains(part, cell); });
                     ASSERT_EQ(covering, contains(from, cell) && !contains(taken, cell) ? 1 : 0);
                 }
     }
@@ -95,7 +96,8 @@ TEST(BoxMap, finds_tiles_boxes_over_many_cells_and_the_whole) {
     BoxMap map;
     for (int row = 0; row < 16; ++row)
         for (int column = 0; column < 16; ++column)
-            map.add(box({{row * 8, row * 8 + 8}, {column * 4, column * 4 + 4}}), static_cast<std::uint32_t>(row * 16 + column));
+            map.add(box({{row * 8, row * 8 + 8}, {column * 4, column * 4 + 4}}),
+                    static_cast<std::uint32_t>(row * 16 + column));
     map.add(box({{0, 128}, {0, 64}}), 1000);  // over 256 cells of the grid
     EXPECT_EQ(values(map, box({{9, 10}, {5, 6}})), (std::vector<std::uint32_t>{17, 1000}));
     EXPECT_EQ(values(map, box({{7, 9}, {3, 5}})), (std::vector<std::uint32_t>{0, 1, 16, 17, 1000}));
@@ -131,7 +133,8 @@ TEST(BoxMap, equals_a_plain_list) {
                 std::vector<std::uint32_t> numbers;
                 map.find(where, numbers);
                 for (const std::uint32_t number : numbers) map.remove(number);
-                plain.erase(std::remove_if(plain.begin(), plain.end(), [&](const auto& entry) { return overlap(entry.box, where); }),
+                plain.erase(std::remove_if(plain.begin(), plain.end(),
+                                           [&](const auto& entry) { return overlap(entry.box, where); }),
                             plain.end());
             }
             map.add(where, static_cast<std::uint32_t>(step));

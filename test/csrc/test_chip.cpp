@@ -22,7 +22,7 @@ const char* const paths_csv =
     "UB,GM,PIPE-MTE3,64.5,\n";
 
 class ChipTest : public testing::Test {
-protected:
+  protected:
     void chip(const std::string& name, const std::string& attributes) { folder_.write(name + "/chip.csv", attributes); }
     void paths(const std::string& name, const std::string& table) { folder_.write(name + "/paths.csv", table); }
     void root(const std::string& name = "Root") {
@@ -38,7 +38,8 @@ protected:
 
 TEST(ChipData, every_folder_is_listed_once_and_sorted) {
     std::vector<std::string> folders;
-    for (const auto& entry : fs::directory_iterator(data_folder() / "chips")) folders.push_back(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(data_folder() / "chips"))
+        folders.push_back(entry.path().filename().string());
     std::sort(folders.begin(), folders.end());
     EXPECT_EQ(Chip::list(chip_path()), folders);
     EXPECT_EQ(Chip::list({chip_path()[0], chip_path()[0]}), folders);
@@ -54,7 +55,8 @@ TEST(ChipData, every_chip_loads_with_sound_figures_and_its_costs) {
         EXPECT_GE(chip->clock_mhz(), 1000);
         EXPECT_GE(chip->cube_cores(), 1);
         EXPECT_GE(chip->vector_cores(), 1);
-        for (const Memory memory : {Memory::GM, Memory::UB, Memory::L1, Memory::L0A, Memory::L0B, Memory::L0C, Memory::BT, Memory::FB})
+        for (const Memory memory :
+             {Memory::GM, Memory::UB, Memory::L1, Memory::L0A, Memory::L0B, Memory::L0C, Memory::BT, Memory::FB})
             EXPECT_GE(chip->capacity_bytes(memory).value_or(0), 1024) << mskpp::name(memory);
         const Costs costs(chip);
         EXPECT_TRUE(costs.find_vector("VADD", "FP16 FP16 FP16"));
@@ -124,19 +126,20 @@ TEST(ChipData, an_unknown_chip_is_answered_with_the_nearest_and_how_to_add_one) 
     const std::size_t more = Chip::list(chip_path()).size() - 3;
     EXPECT_EQ(error(ErrorKind::value, [] { load_chip("Ascend910B9"); }),
               "Chip: unknown chip 'Ascend910B9'; did you mean 'Ascend910B1'? Known: Ascend350_354f, Ascend350_355e, "
-              "Ascend910B1, ... (" + std::to_string(more) + " more). Add a folder: docs/add_a_chip.md");
+              "Ascend910B1, ... (" +
+                  std::to_string(more) + " more). Add a folder: docs/add_a_chip.md");
 }
 
 TEST_F(ChipTest, few_chips_are_all_named) {
     root("One");
     root("Two");
     EXPECT_EQ(failure("Z80", ErrorKind::value),
-              "Chip: unknown chip 'Z80' Known: One, Two. Add a folder: docs/add_a_chip.md");
+              "Chip: unknown chip 'Z80'. Known: One, Two. Add a folder: docs/add_a_chip.md");
 }
 
 TEST_F(ChipTest, no_chips_at_all_is_said_too) {
     EXPECT_EQ(failure("One", ErrorKind::value),
-              "Chip: unknown chip 'One' No chip folder was found. Add a folder: docs/add_a_chip.md");
+              "Chip: unknown chip 'One'. No chip folder was found. Add a folder: docs/add_a_chip.md");
     EXPECT_TRUE(Chip::list({folder_.path(), folder_.path() / "missing"}).empty());
 }
 
@@ -208,8 +211,9 @@ TEST_F(ChipTest, a_base_gives_what_the_chip_leaves_out) {
 
 TEST_F(ChipTest, a_chip_overrides_its_base) {
     root();
-    chip("Child", "key,value\nbase,Root\narchitecture,9000\nmmad_peak.FP16,1\nmmad_peak.INT8,2\nlost_instructions,\n"
-                  "cache_miss_slowdown,2\ncube_cores,9\nvector_cores,8\n");
+    chip("Child",
+         "key,value\nbase,Root\narchitecture,9000\nmmad_peak.FP16,1\nmmad_peak.INT8,2\nlost_instructions,\n"
+         "cache_miss_slowdown,2\ncube_cores,9\nvector_cores,8\n");
     paths("Child", "source,target,pipe,port_bytes_per_cycle\nL1,L0A,PIPE-MTE1,256\n");
     const auto child = load("Child");
     EXPECT_EQ(child->architecture(), "9000");
@@ -245,7 +249,8 @@ TEST_F(ChipTest, a_base_must_be_known) {
 
 TEST_F(ChipTest, a_chip_cannot_be_its_own_base) {
     chip("Loop", "key,value\nbase,Loop\n");
-    EXPECT_EQ(failure("Loop"), "data: Loop/chip.csv: the chain of base chips is longer than 8; does it lead back to itself?");
+    EXPECT_EQ(failure("Loop"),
+              "data: Loop/chip.csv: the chain of base chips is longer than 8; does it lead back to itself?");
 }
 
 TEST_F(ChipTest, a_key_stands_once) {
@@ -255,8 +260,9 @@ TEST_F(ChipTest, a_key_stands_once) {
 
 TEST_F(ChipTest, an_unknown_key_is_answered_with_the_nearest) {
     chip("Chip", std::string(chip_csv) + "clock_mhs,1,\n");
-    EXPECT_EQ(failure("Chip"), "data: Chip/chip.csv:11: unknown key 'clock_mhs'; did you mean 'clock_mhz'? docs/add_a_chip.md "
-                               "lists all");
+    EXPECT_EQ(failure("Chip"),
+              "data: Chip/chip.csv:11: unknown key 'clock_mhs'; did you mean 'clock_mhz'? docs/add_a_chip.md "
+              "lists all");
 }
 
 TEST_F(ChipTest, figures_are_numbers_of_at_least_zero) {
@@ -271,8 +277,9 @@ TEST_F(ChipTest, figures_are_numbers_of_at_least_zero) {
 TEST_F(ChipTest, the_clock_and_the_slowdown_have_ranges) {
     root();
     chip("Child", "key,value\nbase,Root\nclock_mhz,0\n");
-    EXPECT_EQ(failure("Child"), "data: Child/chip.csv: clock_mhz is 0 and cache_miss_slowdown 4; they must be 1 to 1000000 and "
-                                "at least 1");
+    EXPECT_EQ(failure("Child"),
+              "data: Child/chip.csv: clock_mhz is 0 and cache_miss_slowdown 4; they must be 1 to 1000000 and "
+              "at least 1");
     chip("Child", "key,value\nbase,Root\nclock_mhz,2000000\n");
     EXPECT_TRUE(has(failure("Child"), "clock_mhz is 2e+06 and"));
     chip("Child", "key,value\nbase,Root\ncache_miss_slowdown,0.5\n");
@@ -290,7 +297,8 @@ TEST_F(ChipTest, a_path_stands_once) {
 TEST_F(ChipTest, a_port_is_wider_than_nothing) {
     root();
     paths("Root", "source,target,pipe,port_bytes_per_cycle\nGM,UB,PIPE-MTE2,0\n");
-    EXPECT_EQ(failure("Root"), "data: Root/paths.csv:2: port_bytes_per_cycle is '0'; it must be a finite number above 0");
+    EXPECT_EQ(failure("Root"),
+              "data: Root/paths.csv:2: port_bytes_per_cycle is '0'; it must be a finite number above 0");
 }
 
 // chip.h promises an Error of kind data for every wrong table, and the message already says so.
@@ -305,7 +313,8 @@ TEST_F(ChipTest, an_unknown_name_in_a_table_is_an_error_of_the_data) {
     EXPECT_TRUE(has(failure("Root"), "data: Root/chip.csv: unknown dtype 'FP17'; did you mean 'FP16'?"));
 }
 
-// A capacity is a figure like any other: what is no number is told when the chip is loaded, not when it is first asked for.
+// A capacity is a figure like any other: what is no number is told when the chip is loaded, not when it is first asked
+// for.
 TEST_F(ChipTest, a_capacity_is_checked_when_the_chip_is_loaded) {
     chip("Root", std::string(chip_csv) + "l1_bytes,half,\n");
     paths("Root", paths_csv);

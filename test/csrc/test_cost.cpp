@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cycles worked out by hand from the tables. One GiB/s is 2^30 / (1850 MHz * 10^6) = 0.580401 bytes per cycle on Ascend910B1.
+// Cycles worked out by hand from the tables. One GiB/s is 2^30 / (1850 MHz * 10^6) = 0.580401 bytes per cycle on
+// Ascend910B1.
 #include <cmath>
 #include <limits>
 
@@ -16,11 +17,11 @@ Cost move(const std::string& chip, Memory source, Memory target, std::int64_t by
     return costs->move(*costs->chip().path(source, target), bytes, transform, repeat, hit_ratio);
 }
 
-#define EXPECT_COST(given, wanted_cycles, wanted_origin)         \
-    do {                                                         \
-        const Cost found = given;                                \
-        EXPECT_EQ(found.cycles, wanted_cycles);                  \
-        EXPECT_EQ(name(found.origin), name(wanted_origin));      \
+#define EXPECT_COST(given, wanted_cycles, wanted_origin)    \
+    do {                                                    \
+        const Cost found = given;                           \
+        EXPECT_EQ(found.cycles, wanted_cycles);             \
+        EXPECT_EQ(name(found.origin), name(wanted_origin)); \
     } while (false)
 
 TEST(Cost, origins_have_names) {
@@ -83,8 +84,8 @@ TEST(MoveCost, format_conversion_has_its_own_curve) {
     // 75.09 GiB/s = 43.5823 B/cycle; 4096 / 43.5823 = 93.98, without conversion 85.79 GiB/s: 82.26
     EXPECT_COST(move("Ascend910B1", Memory::L0C, Memory::GM, 4096, 1, 1, true), 94, Origin::measured);
     EXPECT_COST(move("Ascend910B1", Memory::L0C, Memory::GM, 4096, 1, 1, false), 83, Origin::measured);
-    // Ascend950PR_9589 has no such curve, so the move takes what it takes without: 44.83 GiB/s * 2^30 / 1650e6 = 29.1733
-    // B/cycle; 4096 / 29.1733 = 140.40
+    // Ascend950PR_9589 has no such curve, so the move takes what it takes without: 44.83 GiB/s * 2^30 / 1650e6
+    // = 29.1733 B/cycle; 4096 / 29.1733 = 140.40
     EXPECT_COST(move("Ascend950PR_9589", Memory::L0C, Memory::GM, 4096, 1, 1, true), 141, Origin::interpolated);
     EXPECT_COST(move("Ascend950PR_9589", Memory::L0C, Memory::GM, 4096, 1, 1, false), 141, Origin::measured);
 }
@@ -169,7 +170,8 @@ TEST(MoveCost, no_measured_path_beats_its_port_by_more_than_5_percent) {
                 for (std::int64_t bytes = 512; bytes <= 1 << 20; bytes *= 2) {
                     const Cost cost = costs->move(path, bytes, transform, 1, 1);
                     const double least = static_cast<double>(bytes) / path.port_bytes_per_cycle;
-                    EXPECT_GE(static_cast<double>(cost.cycles), std::floor(least / (cost.origin == Origin::theoretical ? 1 : 1.05)))
+                    EXPECT_GE(static_cast<double>(cost.cycles),
+                              std::floor(least / (cost.origin == Origin::theoretical ? 1 : 1.05)))
                         << chip << ' ' << path_name(path.source, path.target) << ' ' << bytes;
                 }
     }
@@ -180,8 +182,8 @@ Cost mmad(DType dtype, std::int64_t m, std::int64_t k, std::int64_t n, const std
 }
 
 TEST(MmadCost, fp16_at_and_between_measured_points) {
-    EXPECT_COST(mmad(DType::FP16, 16, 32, 16), 5, Origin::measured);   // 8192 / 1684.903 = 4.86
-    EXPECT_COST(mmad(DType::FP16, 16, 64, 16), 7, Origin::measured);   // 16384 / 2722.499 = 6.02
+    EXPECT_COST(mmad(DType::FP16, 16, 32, 16), 5, Origin::measured);      // 8192 / 1684.903 = 4.86
+    EXPECT_COST(mmad(DType::FP16, 16, 64, 16), 7, Origin::measured);      // 16384 / 2722.499 = 6.02
     EXPECT_COST(mmad(DType::FP16, 16, 48, 16), 6, Origin::interpolated);  // 12288 / 2203.701 = 5.58
     EXPECT_COST(mmad(DType::FP16, 64, 64, 128), 131, Origin::measured);   // 524288 / 4028.584 = 130.14
 }
@@ -312,11 +314,12 @@ TEST(Rates, of_the_cube_are_in_mac_of_the_dtype) {
 
 // A chip of one's own with one table each, to see what the loader refuses.
 class CostTableTest : public testing::Test {
-protected:
+  protected:
     CostTableTest() {
         folder_.write("Mine/chip.csv",
                       "key,value\narchitecture,1\nclock_mhz,1000\nmmad_peak.FP16,4096\nmmad_fractal_k.FP16,16\n");
-        folder_.write("Mine/paths.csv", "source,target,pipe,port_bytes_per_cycle\nGM,UB,PIPE-MTE2,128\nUB,GM,PIPE-MTE3,128\n");
+        folder_.write("Mine/paths.csv",
+                      "source,target,pipe,port_bytes_per_cycle\nGM,UB,PIPE-MTE2,128\nUB,GM,PIPE-MTE3,128\n");
         folder_.write("Child/chip.csv", "key,value\nbase,Mine\nclock_mhz,500\nlost_instructions,VOLD\n");
     }
     std::shared_ptr<const Costs> costs(const std::string& chip = "Mine") {
@@ -340,9 +343,10 @@ TEST_F(CostTableTest, a_chip_without_tables_has_theoretical_moves_only) {
 }
 
 TEST_F(CostTableTest, a_rate_below_a_quarter_of_the_best_is_a_failed_measurement) {
-    EXPECT_EQ(failure("mov.csv", "path,bytes,gib_per_s\nGM_TO_UB,1,100\nGM_TO_UB,2,25\nGM_TO_UB,3,24.9\n"),
-              "data: Mine/mov.csv:4: rate 24.9 is below a quarter of 100, the best rate at smaller sizes; such a point is a "
-              "failed measurement, remove it");
+    EXPECT_EQ(
+        failure("mov.csv", "path,bytes,gib_per_s\nGM_TO_UB,1,100\nGM_TO_UB,2,25\nGM_TO_UB,3,24.9\n"),
+        "data: Mine/mov.csv:4: rate 24.9 is below a quarter of 100, the best rate at smaller sizes; such a point is a "
+        "failed measurement, remove it");
     fs::remove(folder_.path() / "Mine/mov.csv");
     EXPECT_TRUE(has(failure("vec.csv", "instruction,dtypes,elements,bytes_per_cycle\nVADD,FP16,1,8\nVADD,FP16,2,1\n"),
                     "data: Mine/vec.csv:3: rate 1 is below a quarter of 8"));
@@ -363,7 +367,8 @@ TEST_F(CostTableTest, a_path_is_written_source_to_target) {
 
 // cost.h promises an Error of kind data for every wrong table, and the message already says so.
 TEST_F(CostTableTest, an_unknown_name_in_a_table_is_an_error_of_the_data) {
-    EXPECT_TRUE(has(failure("mov.csv", "path,bytes,gib_per_s\nGM_TO_UC,8,100\n"), "data: Mine: path 'GM_TO_UC': unknown mem_type 'UC'"));
+    EXPECT_TRUE(has(failure("mov.csv", "path,bytes,gib_per_s\nGM_TO_UC,8,100\n"),
+                    "data: Mine: path 'GM_TO_UC': unknown mem_type 'UC'"));
     fs::remove(folder_.path() / "Mine/mov.csv");
     EXPECT_TRUE(has(failure("vec.csv", "instruction,dtypes,elements,bytes_per_cycle\nVADD,FP17,1,1\n"),
                     "data: Mine/vec.csv:2: unknown dtype 'FP17'"));
@@ -388,7 +393,8 @@ TEST_F(CostTableTest, rows_of_paths_the_chip_does_not_have_are_passed_over) {
 
 TEST_F(CostTableTest, the_own_table_of_a_path_or_instruction_goes_before_the_base) {
     folder_.write("Mine/mov.csv", "path,bytes,gib_per_s\nGM_TO_UB,1000,1\nUB_TO_GM,1000,1\n");
-    folder_.write("Mine/vec.csv", "instruction,dtypes,elements,bytes_per_cycle\nVADD,fp16,100,2\nVSUB,FP16,100,2\nVOLD,FP16,100,2\n");
+    folder_.write("Mine/vec.csv",
+                  "instruction,dtypes,elements,bytes_per_cycle\nVADD,fp16,100,2\nVSUB,FP16,100,2\nVOLD,FP16,100,2\n");
     folder_.write("Child/mov.csv", "path,bytes,gib_per_s\nGM_TO_UB,1000,2\n");
     folder_.write("Child/vec.csv", "instruction,dtypes,elements,bytes_per_cycle\nvadd,FP16,100,4\n");
     const auto child = costs("Child");
@@ -404,7 +410,8 @@ TEST_F(CostTableTest, the_own_table_of_a_path_or_instruction_goes_before_the_bas
 
 TEST_F(CostTableTest, a_table_without_its_columns_is_refused) {
     EXPECT_EQ(failure("mmad.csv", "instruction,dtypes,mac\n"),
-              "data: Mine/mmad.csv has no column 'mac_per_cycle'; it has instruction, dtypes, mac, it needs instruction, dtypes, "
+              "data: Mine/mmad.csv has no column 'mac_per_cycle'; it has instruction, dtypes, mac, it needs "
+              "instruction, dtypes, "
               "mac, mac_per_cycle");
 }
 

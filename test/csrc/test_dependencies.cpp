@@ -6,7 +6,7 @@ namespace mskpp::test {
 namespace {
 
 class Data : public testing::Test {
-protected:
+  protected:
     std::uint32_t write(const Tensor& to, Pipe pipe = Pipe::MTE2) { return model.own(pipe, 10, {}, {to}); }
     std::uint32_t read(const Tensor& from, Pipe pipe = Pipe::V) { return model.own(pipe, 10, {from}, {}); }
     Set waits(std::uint32_t i) { return model.waits(i); }
@@ -75,7 +75,8 @@ TEST_F(Data, the_dependency_names_its_tensor) {
     write(t);
     model.program->finish();
     std::vector<std::string> texts;
-    model.program->each_dependency(reader, [&](const Dependency& d) { texts.push_back(model.program->tensor_text(d.tensor)); });
+    model.program->each_dependency(reader,
+                                   [&](const Dependency& d) { texts.push_back(model.program->tensor_text(d.tensor)); });
     EXPECT_EQ(texts, std::vector<std::string>{"UB tensor [8,16] FP16 (kernel.py:22)"});
 }
 
@@ -311,7 +312,7 @@ TEST_F(Data, is_valid_is_what_the_program_so_far_says) {
 // --- accumulators ---
 
 class Accumulators : public Data {
-protected:
+  protected:
     std::uint32_t vmla(Tensor out) {
         Attributes none;
         model.issue("vmla", {&x, &x, &out}, none);
@@ -574,7 +575,8 @@ TEST(TwoPrograms, set_valid_belongs_to_one) {
     EXPECT_FALSE(b.program->has_value(t));
 }
 
-// dtype, shape and format stay with a tensor, so another program may change the shape; who wrote it here does not change.
+// dtype, shape and format stay with a tensor, so another program may change the shape; who wrote it here does not
+// change.
 TEST(TwoPrograms, one_may_change_the_shape_of_what_the_other_wrote) {
     Model a, b;
     Tensor t = tensor(Memory::UB, {2, 64}), x = tensor(Memory::UB, {128}, DType::FP16, true);

@@ -4,12 +4,10 @@
 namespace mskpp::test {
 namespace {
 
-TensorType type(DType dtype, const Shape& shape, Format format = Format::ND) {
-    return {dtype, format, shape};
-}
+TensorType type(DType dtype, const Shape& shape, Format format = Format::ND) { return {dtype, format, shape}; }
 
-TensorType output(const std::string& function, const TensorType& x, const Attributes& attributes = {}, const TensorType& y = {},
-                  const TensorType& b = {}) {
+TensorType output(const std::string& function, const TensorType& x, const Attributes& attributes = {},
+                  const TensorType& y = {}, const TensorType& b = {}) {
     return infer_output(instruction(function), x, y, b, attributes);
 }
 
@@ -69,7 +67,8 @@ TEST(InstructionTable, accumulators_are_those_the_specification_names) {
 
 TEST(InstructionTable, every_keyed_instruction_has_a_rate_on_ascend910b1) {
     for (const auto& one : read_instructions(data_folder() / "instructions.csv"))
-        EXPECT_TRUE(one->cost != CostRule::rate || !costs_of("Ascend910B1")->vector_dtypes(one->name).empty()) << one->name;
+        EXPECT_TRUE(one->cost != CostRule::rate || !costs_of("Ascend910B1")->vector_dtypes(one->name).empty())
+            << one->name;
 }
 
 TEST(InferOutput, keeps_x_unless_a_rule_says_otherwise) {
@@ -83,7 +82,10 @@ TEST(InferOutput, narrow_halves_the_dtype) {
     EXPECT_EQ(output("vaddreluconv", type(DType::FP32, {4})).dtype, DType::FP16);
     EXPECT_EQ(output("vaddreluconv", type(DType::FP16, {4})).dtype, DType::INT8);
     EXPECT_EQ(output("vsubreluconv", type(DType::INT16, {4})).dtype, DType::INT8);
-    EXPECT_EQ(error(ErrorKind::type, [] { output("vaddreluconv", type(DType::INT8, {4, 2})); }),
+    EXPECT_EQ(error(ErrorKind::type,
+                    [] {
+                        output("vaddreluconv", type(DType::INT8, {4, 2}));
+                    }),
               "vaddreluconv: x is INT8 [4,2]; it converts FP32 to FP16, and FP16 or INT16 to INT8");
 }
 
@@ -108,7 +110,10 @@ TEST(InferOutput, reductions_divide_the_last_axis_and_drop_it_when_one_is_left) 
 
 TEST(InferOutput, broadcasts_multiply_the_last_axis) {
     EXPECT_EQ(output("vbrcb", type(DType::UINT16, {4, 8}), count(16)).shape.text(), "[4,128]");
-    EXPECT_EQ(error(ErrorKind::value, [] { output("vbrcb", type(DType::UINT16, {4, 8}), count(2147483647)); }),
+    EXPECT_EQ(error(ErrorKind::value,
+                    [] {
+                        output("vbrcb", type(DType::UINT16, {4, 8}), count(2147483647));
+                    }),
               "vbrcb: broadcast_num: axis 1 has extent 17179869176; allowed are 1 to 2147483647");
 }
 
@@ -121,7 +126,10 @@ TEST(InferOutput, other_shape_rules) {
               "vreduce: reserve_num: axis 0 has extent 0; allowed are 1 to 2147483647");
     EXPECT_EQ(output("vbitsort", type(DType::FP16, {2, 32})).shape.text(), "[4,64]");
     EXPECT_EQ(output("vtranspose", type(DType::FP16, {16, 16})).shape.text(), "[16,16]");
-    EXPECT_EQ(error(ErrorKind::value, [] { output("vtranspose", type(DType::FP16, {16, 15})); }),
+    EXPECT_EQ(error(ErrorKind::value,
+                    [] {
+                        output("vtranspose", type(DType::FP16, {16, 15}));
+                    }),
               "vtranspose: x has 240 elements [16,15]; it must have exactly 256");
 }
 
@@ -151,10 +159,11 @@ TEST(InferOutputDeathTest, a_reduction_by_zero_is_an_error) {
 }
 
 class InstructionFileTest : public testing::Test {
-protected:
+  protected:
     // The failure of a table whose only row is VADD's with one cell changed.
     std::string failure(std::size_t column, const std::string& cell) {
-        std::vector<std::string> cells = {"vadd", "VADD", "x y z", "x y", "z", "", "PIPE-V", "x", "rate x x out", "x", "x", "Sum"};
+        std::vector<std::string> cells = {"vadd",   "VADD", "x y z",        "x y", "z", "",
+                                          "PIPE-V", "x",    "rate x x out", "x",   "x", "Sum"};
         cells[column] = cell;
         return failure_of(row(cells));
     }
@@ -164,7 +173,8 @@ protected:
     std::vector<std::shared_ptr<const Instruction>> read(const std::string& rows) {
         return read_instructions(folder_.write("data/instructions.csv",
                                                "function,instruction,arguments,reads,writes,accumulates,pipe,work,cost,"
-                                               "out_dtype,out_shape,summary\n" + rows));
+                                               "out_dtype,out_shape,summary\n" +
+                                                   rows));
     }
     static std::string row(const std::vector<std::string>& cells) {
         std::string out;
@@ -175,11 +185,24 @@ protected:
 };
 
 const char* const here = "data: data/instructions.csv:2: ";
-enum Column : std::size_t { function, name_, arguments, reads, writes, accumulates, pipe, work, cost, out_dtype, out_shape };
+enum Column : std::size_t {
+    function,
+    name_,
+    arguments,
+    reads,
+    writes,
+    accumulates,
+    pipe,
+    work,
+    cost,
+    out_dtype,
+    out_shape
+};
 
 TEST_F(InstructionFileTest, names_are_identifiers) {
     const std::string message = here + std::string("function and instruction must be identifiers");
-    for (const std::string& wrong : {std::string("v add"), std::string("1vadd"), std::string("vadd!"), std::string(129, 'v')}) {
+    for (const std::string& wrong :
+         {std::string("v add"), std::string("1vadd"), std::string("vadd!"), std::string(129, 'v')}) {
         EXPECT_EQ(failure(function, wrong), message);
         EXPECT_EQ(failure(name_, wrong), message);
     }
@@ -187,28 +210,35 @@ TEST_F(InstructionFileTest, names_are_identifiers) {
 }
 
 TEST_F(InstructionFileTest, arguments_are_checked) {
-    EXPECT_EQ(failure(arguments, "x y z if_mix=True"), here + std::string("argument 'if_mix=True': the only default is False"));
+    EXPECT_EQ(failure(arguments, "x y z if_mix=True"),
+              here + std::string("argument 'if_mix=True': the only default is False"));
     EXPECT_EQ(failure(arguments, "x y- z"), here + std::string("argument 'y-' is no identifier"));
-    EXPECT_EQ(failure(arguments, "x y z if_mix"), here + std::string("argument 'if_mix': flags, and only they, have the default False"));
-    EXPECT_EQ(failure(arguments, "x y=False z"), here + std::string("argument 'y': flags, and only they, have the default False"));
+    EXPECT_EQ(failure(arguments, "x y z if_mix"),
+              here + std::string("argument 'if_mix': flags, and only they, have the default False"));
+    EXPECT_EQ(failure(arguments, "x y=False z"),
+              here + std::string("argument 'y': flags, and only they, have the default False"));
     EXPECT_EQ(failure(arguments, "y x z"), here + std::string("the first argument must be x, and it must be read"));
     EXPECT_EQ(failure(arguments, ""), here + std::string("the first argument must be x, and it must be read"));
     EXPECT_EQ(failure(reads, "y"), here + std::string("the first argument must be x, and it must be read"));
-    EXPECT_EQ(failure(writes, "w"), here + std::string("writes 'w', which is no argument; allowed: an argument, or new"));
+    EXPECT_EQ(failure(writes, "w"),
+              here + std::string("writes 'w', which is no argument; allowed: an argument, or new"));
     EXPECT_EQ(failure(arguments, "x y z a b c d e f"), here + std::string("more than 8 arguments"));
 }
 
 TEST_F(InstructionFileTest, costs_are_checked) {
-    for (const char* wrong : {"", "rate", "rate z", "fixed", "fixed -1", "fixed many", "fixed 1 2", "register", "mmad 1", "free"})
-        EXPECT_EQ(failure(cost, wrong), here + std::string("cost is '") + wrong +
-                                            "'; allowed: 'rate' with x, y, out; 'fixed CYCLES'; 'register CYCLES'; 'mmad'");
+    for (const char* wrong :
+         {"", "rate", "rate z", "fixed", "fixed -1", "fixed many", "fixed 1 2", "register", "mmad 1", "free"})
+        EXPECT_EQ(failure(cost, wrong),
+                  here + std::string("cost is '") + wrong +
+                      "'; allowed: 'rate' with x, y, out; 'fixed CYCLES'; 'register CYCLES'; 'mmad'");
 }
 
 TEST_F(InstructionFileTest, rules_are_checked) {
     EXPECT_EQ(failure(work, "y"), here + std::string("work is 'y'; allowed: x, out, mkn"));
     EXPECT_EQ(failure(out_dtype, "y"), here + std::string("out_dtype is 'y'; allowed: x, b, narrow, if_mix, dtype"));
-    EXPECT_EQ(failure(out_shape, "y"), here + std::string("out_shape is 'y'; allowed: x, x exactly 256, x doubled, mn, last * "
-                                                          "broadcast_num, last / reduce_num, fill_shape, reserve_num"));
+    EXPECT_EQ(failure(out_shape, "y"),
+              here + std::string("out_shape is 'y'; allowed: x, x exactly 256, x doubled, mn, last * "
+                                 "broadcast_num, last / reduce_num, fill_shape, reserve_num"));
     EXPECT_EQ(failure(pipe, "PIPE-MTE1"), here + std::string("pipe is PIPE-MTE1; allowed: PIPE-V, PIPE-M, RVECEX"));
 }
 
@@ -241,9 +271,7 @@ TEST_F(InstructionFileTest, accumulates_is_yes_or_empty) {
     EXPECT_TRUE(has(failure(accumulates, "true"), "accumulates"));
 }
 
-TEST_F(InstructionFileTest, reads_name_arguments) {
-    EXPECT_TRUE(has(failure(reads, "x w"), "'w'"));
-}
+TEST_F(InstructionFileTest, reads_name_arguments) { EXPECT_TRUE(has(failure(reads, "x w"), "'w'")); }
 
 }  // namespace
 }  // namespace mskpp::test

@@ -20,8 +20,8 @@ void PrintTo(const Snapshot& snapshot, std::ostream* out) {
 
 Snapshot snapshot(const Model& model) {
     const Program& program = *model.program;
-    return {program.size(),  program.dependency_count(), program.pipes().size(), program.cores().size(),
-            program.names().size(), program.scopes().size()};
+    return {program.size(),         program.dependency_count(), program.pipes().size(),
+            program.cores().size(), program.names().size(),     program.scopes().size()};
 }
 
 TEST(SourceTable, keeps_the_name_of_the_file_and_the_line) {
@@ -36,7 +36,8 @@ TEST(SourceTable, keeps_the_name_of_the_file_and_the_line) {
 TEST(Recording, a_move_has_path_pipe_bytes_cost_and_line) {
     Model model;
     model.on("aic0");
-    const std::uint32_t i = model.line(31).load(tensor(Memory::L0A, {128, 128}), tensor(Memory::L1, {128, 128}, DType::FP16, true));
+    const std::uint32_t i =
+        model.line(31).load(tensor(Memory::L0A, {128, 128}), tensor(Memory::L1, {128, 128}, DType::FP16, true));
     const Record& record = model.program->record(i);
     EXPECT_EQ(model.name_of(i), "MOV-L1_TO_L0A");
     EXPECT_EQ(model.pipe_of(i), "aic0-PIPE-MTE1");
@@ -91,13 +92,16 @@ TEST(Recording, the_cache_hit_ratio_holds_from_then_on) {
     other.load(Tensor(Memory::L1), source);
     EXPECT_EQ(other.program->record(0).cycles, 800);
     for (const double wrong : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
-        EXPECT_TRUE(has(error(ErrorKind::value, [&] { model.program->set_cache_hit_ratio(wrong); }), "allowed are 0 to 1"));
-    EXPECT_EQ(error(ErrorKind::value, [&] { model.program->set_cache_hit_ratio(2); }), "Chip: cache_hit_ratio is 2; allowed are 0 to 1");
+        EXPECT_TRUE(
+            has(error(ErrorKind::value, [&] { model.program->set_cache_hit_ratio(wrong); }), "allowed are 0 to 1"));
+    EXPECT_EQ(error(ErrorKind::value, [&] { model.program->set_cache_hit_ratio(2); }),
+              "Chip: cache_hit_ratio is 2; allowed are 0 to 1");
 }
 
 TEST(Recording, costs_remembered_from_one_move_do_not_leak_into_another) {
     Model model;
-    const Tensor small = tensor(Memory::L1, {512}, DType::FP16, true), large = tensor(Memory::L1, {16384}, DType::FP16, true);
+    const Tensor small = tensor(Memory::L1, {512}, DType::FP16, true),
+                 large = tensor(Memory::L1, {16384}, DType::FP16, true);
     LoadOptions twice;
     twice.repeat = 2;
     std::vector<std::int64_t> cycles;
@@ -130,7 +134,8 @@ TEST(Recording, costs_remembered_from_one_computation_do_not_leak_into_another) 
 
 TEST(Recording, a_computation_has_pipe_operations_cost_and_output) {
     Model model;
-    Tensor x = tensor(Memory::UB, {2, 64}, DType::FP16, true, Format::NZ), y = tensor(Memory::UB, {64}, DType::FP16, true);
+    Tensor x = tensor(Memory::UB, {2, 64}, DType::FP16, true, Format::NZ),
+           y = tensor(Memory::UB, {64}, DType::FP16, true);
     Tensor z = tensor(Memory::UB, {7}, DType::INT8);
     const Tensor out = model.issue("vadd", {&x, &y, &z});
     EXPECT_EQ(out.storage(), z.storage());
@@ -169,7 +174,8 @@ TEST(Recording, fixed_costs_and_keyed_dtypes) {
 
 TEST(Recording, mmad_makes_a_new_tensor_in_l0c) {
     Model model;
-    Tensor x = tensor(Memory::L0A, {16, 32}, DType::FP16, true, Format::NZ), y = tensor(Memory::L0B, {32, 16}, DType::FP16, true);
+    Tensor x = tensor(Memory::L0A, {16, 32}, DType::FP16, true, Format::NZ),
+           y = tensor(Memory::L0B, {32, 16}, DType::FP16, true);
     Tensor b = tensor(Memory::L0C, {16, 16}, DType::FP32);
     Attributes inited;
     inited.flag = true;
@@ -213,8 +219,8 @@ TEST(Recording, an_own_instruction_is_taken_as_it_is) {
 
 // --- what a load refuses ---
 
-std::string refused(Tensor target, const Tensor& source, ErrorKind kind = ErrorKind::value, const LoadOptions& options = {},
-                    const std::string& chip = "Ascend910B1") {
+std::string refused(Tensor target, const Tensor& source, ErrorKind kind = ErrorKind::value,
+                    const LoadOptions& options = {}, const std::string& chip = "Ascend910B1") {
     Model model(chip);
     const Snapshot before = snapshot(model);
     const TensorType type = target.has_shape() ? target.type() : TensorType{target.dtype(), target.format(), {}};
@@ -242,9 +248,10 @@ TEST(LoadErrors, the_source_has_a_type) {
 }
 
 TEST(LoadErrors, dtypes_agree) {
-    EXPECT_EQ(refused(tensor(Memory::UB, {4}, DType::FP32), tensor(Memory::GM, {4}), ErrorKind::type),
-              "load: the source is FP16 [4] in GM but the target is FP32 in UB; dtypes must agree, but from L0C, where FP32 "
-              "becomes FP16 or BF16 and INT32 FP16 or INT8");
+    EXPECT_EQ(
+        refused(tensor(Memory::UB, {4}, DType::FP32), tensor(Memory::GM, {4}), ErrorKind::type),
+        "load: the source is FP16 [4] in GM but the target is FP32 in UB; dtypes must agree, but from L0C, where FP32 "
+        "becomes FP16 or BF16 and INT32 FP16 or INT8");
 }
 
 TEST(LoadErrors, only_l0c_converts_dtypes) {
@@ -257,8 +264,10 @@ TEST(LoadErrors, only_l0c_converts_dtypes) {
         }
         return true;
     };
-    const std::set<std::pair<DType, DType>> legal = {{DType::FP32, DType::FP16}, {DType::FP32, DType::BF16},
-                                                     {DType::INT32, DType::FP16}, {DType::INT32, DType::INT8}};
+    const std::set<std::pair<DType, DType>> legal = {{DType::FP32, DType::FP16},
+                                                     {DType::FP32, DType::BF16},
+                                                     {DType::INT32, DType::FP16},
+                                                     {DType::INT32, DType::INT8}};
     for (int from = 1; from < 16; ++from)
         for (int to = 1; to < 16; ++to) {
             const std::pair pair{static_cast<DType>(from), static_cast<DType>(to)};
@@ -279,8 +288,11 @@ TEST(LoadErrors, only_two_paths_convert_formats) {
         }
         return true;
     };
-    for (const auto& [source, target] : {std::pair{Memory::GM, Memory::L1}, {Memory::L0C, Memory::GM}, {Memory::GM, Memory::UB},
-                                         {Memory::L1, Memory::L0A}, {Memory::L0C, Memory::L1}})
+    for (const auto& [source, target] : {std::pair{Memory::GM, Memory::L1},
+                                         {Memory::L0C, Memory::GM},
+                                         {Memory::GM, Memory::UB},
+                                         {Memory::L1, Memory::L0A},
+                                         {Memory::L0C, Memory::L1}})
         for (int from = 1; from < 7; ++from)
             for (int to = 0; to < 7; ++to) {
                 const auto a = static_cast<Format>(from), b = static_cast<Format>(to);
@@ -294,15 +306,17 @@ TEST(LoadErrors, only_two_paths_convert_formats) {
 }
 
 TEST(LoadErrors, formats_are_named_with_what_converts) {
-    EXPECT_EQ(refused(tensor(Memory::UB, {4}, DType::FP16, false, Format::NZ), tensor(Memory::GM, {4}), ErrorKind::type),
-              "load: the source is ND in GM but the target is NZ in UB; on the way only GM to L1 converts (ND to NZ, NHWC to "
-              "NC1HWC0) and L0C to GM (NZ to ND, NC1HWC0 to NHWC)");
+    EXPECT_EQ(
+        refused(tensor(Memory::UB, {4}, DType::FP16, false, Format::NZ), tensor(Memory::GM, {4}), ErrorKind::type),
+        "load: the source is ND in GM but the target is NZ in UB; on the way only GM to L1 converts (ND to NZ, NHWC to "
+        "NC1HWC0) and L0C to GM (NZ to ND, NC1HWC0 to NHWC)");
 }
 
 TEST(LoadErrors, the_target_is_large_enough) {
     EXPECT_EQ(refused(tensor(Memory::UB, {4, 7}), tensor(Memory::GM, {4, 8})),
               "load: the target [4,7] is smaller than the source [4,8]; it must hold at least 32 elements");
-    EXPECT_TRUE(has(refused(rows(tensor(Memory::UB, {4, 8}), 0, 2), tensor(Memory::GM, {4, 8})), "the target [2,8] is smaller"));
+    EXPECT_TRUE(has(refused(rows(tensor(Memory::UB, {4, 8}), 0, 2), tensor(Memory::GM, {4, 8})),
+                    "the target [2,8] is smaller"));
 }
 
 TEST(LoadErrors, repeats_are_positive) {
@@ -341,7 +355,7 @@ std::string refused(const std::string& function, std::vector<Tensor*> operands, 
 }
 
 class VectorErrors : public testing::Test {
-protected:
+  protected:
     Tensor x = tensor(Memory::UB, {32, 48}), y = tensor(Memory::UB, {32, 48}), z = Tensor(Memory::UB);
 };
 
@@ -353,7 +367,8 @@ TEST_F(VectorErrors, operands_lie_in_ub) {
 }
 
 TEST_F(VectorErrors, inputs_have_a_type) {
-    EXPECT_EQ(refused("vadd", {&z, &y, &x}), "vadd: x, a UB tensor [?] none, has no dtype or no size yet; give it both, or load it first");
+    EXPECT_EQ(refused("vadd", {&z, &y, &x}),
+              "vadd: x, a UB tensor [?] none, has no dtype or no size yet; give it both, or load it first");
     Tensor untyped = tensor(Memory::UB, {32, 48}, DType::unset);
     EXPECT_EQ(refused("vadd", {&x, &untyped, &z}),
               "vadd: y, a UB tensor [32,48] none, has no dtype or no size yet; give it both, or load it first");
@@ -385,7 +400,8 @@ TEST_F(VectorErrors, other_keys_leave_y_free) {
     Tensor list = tensor(Memory::UB, {7}, DType::UINT64, true), out(Memory::UB);
     model.issue("vmrgsort", {&x, &list, &out});
     EXPECT_EQ(out.shape().text(), "[32,48]");
-    EXPECT_EQ(refused("vmrgsort", {&x, nullptr, &z}, ErrorKind::type), "vmrgsort: y must be a Tensor; its dtype decides the cost");
+    EXPECT_EQ(refused("vmrgsort", {&x, nullptr, &z}, ErrorKind::type),
+              "vmrgsort: y must be a Tensor; its dtype decides the cost");
 }
 
 TEST_F(VectorErrors, a_number_may_stand_for_a_scalar) {
@@ -396,9 +412,10 @@ TEST_F(VectorErrors, a_number_may_stand_for_a_scalar) {
 
 TEST_F(VectorErrors, no_cost_is_no_guess) {
     Tensor b = tensor(Memory::UB, {64}, DType::BF16), c = tensor(Memory::UB, {64}, DType::BF16);
-    EXPECT_EQ(refused("vadd", {&b, &c, &z}, ErrorKind::type),
-              "vadd: no cost for BF16 BF16 BF16 on Ascend910B1; costs exist for FP16 FP16 FP16, FP32 FP32 FP32, INT16 INT16 "
-              "INT16, INT32 INT32 INT32. Register one: docs/add_an_instruction.md");
+    EXPECT_EQ(
+        refused("vadd", {&b, &c, &z}, ErrorKind::type),
+        "vadd: no cost for BF16 BF16 BF16 on Ascend910B1; costs exist for FP16 FP16 FP16, FP32 FP32 FP32, INT16 INT16 "
+        "INT16, INT32 INT32 INT32. Register one: docs/add_an_instruction.md");
 }
 
 TEST_F(VectorErrors, no_cost_at_all_is_said) {
@@ -409,8 +426,9 @@ TEST_F(VectorErrors, no_cost_at_all_is_said) {
     Call call;
     call.operands[0] = &x;
     call.operands[1] = &z;
-    EXPECT_EQ(error(ErrorKind::type, [&] { model.program->issue(own, call); }),
-              "vnew: no cost for FP16 FP16 on Ascend910B1; costs exist for none. Register one: docs/add_an_instruction.md");
+    EXPECT_EQ(
+        error(ErrorKind::type, [&] { model.program->issue(own, call); }),
+        "vnew: no cost for FP16 FP16 on Ascend910B1; costs exist for none. Register one: docs/add_an_instruction.md");
     EXPECT_EQ(z.dtype(), DType::unset);
 }
 
@@ -421,20 +439,24 @@ TEST_F(VectorErrors, a_chip_may_lack_an_instruction) {
 
 TEST_F(VectorErrors, registers_need_architecture_3510_and_a_scope) {
     Tensor a = tensor(Memory::VEC, {64}), b = tensor(Memory::VEC, {64}), c(Memory::VEC);
-    EXPECT_EQ(refused("rv_vadd", {&a, &b, &c}), "rv_vadd: Ascend910B1 (architecture 2201) has no vector registers; they came with "
-                                                "architecture 3510");
-    EXPECT_EQ(refused("rv_vadd", {&x, &b, &c}, ErrorKind::value, {}, "Ascend950PR_9589"), "rv_vadd: x lies in UB; it must lie in VEC");
+    EXPECT_EQ(refused("rv_vadd", {&a, &b, &c}),
+              "rv_vadd: Ascend910B1 (architecture 2201) has no vector registers; they came with "
+              "architecture 3510");
+    EXPECT_EQ(refused("rv_vadd", {&x, &b, &c}, ErrorKind::value, {}, "Ascend950PR_9589"),
+              "rv_vadd: x lies in UB; it must lie in VEC");
     EXPECT_EQ(refused("rv_vadd", {&a, &b, &c}, ErrorKind::state, {}, "Ascend950PR_9589"),
               "rv_vadd: vector registers are used inside `with VecScope(name):` only");
     Tensor wide = tensor(Memory::VEC, {64}, DType::FP32);
-    EXPECT_TRUE(has(refused("rv_vadd", {&a, &wide, &c}, ErrorKind::type, {}, "Ascend950PR_9589"), "their dtypes must agree"));
+    EXPECT_TRUE(
+        has(refused("rv_vadd", {&a, &wide, &c}, ErrorKind::type, {}, "Ascend950PR_9589"), "their dtypes must agree"));
 }
 
 // Its shape would change under the read: no instruction changes the shape of a tensor it reads.
 TEST_F(VectorErrors, a_reduction_does_not_write_what_it_reads) {
     Model model;
     Tensor t = tensor(Memory::UB, {4, 128});
-    const std::uint32_t upper = model.own(Pipe::MTE2, 1, {}, {rows(t, 0, 2)}), lower = model.own(Pipe::MTE3, 1, {}, {rows(t, 2, 4)});
+    const std::uint32_t upper = model.own(Pipe::MTE2, 1, {}, {rows(t, 0, 2)}),
+                        lower = model.own(Pipe::MTE3, 1, {}, {rows(t, 2, 4)});
     Attributes all;
     all.count = 128;
     try {
@@ -448,8 +470,9 @@ TEST_F(VectorErrors, a_reduction_does_not_write_what_it_reads) {
 }
 
 class MmadErrors : public testing::Test {
-protected:
-    Tensor x = tensor(Memory::L0A, {32, 16}), y = tensor(Memory::L0B, {16, 48}), b = tensor(Memory::L0C, {32, 48}, DType::FP32);
+  protected:
+    Tensor x = tensor(Memory::L0A, {32, 16}), y = tensor(Memory::L0B, {16, 48}),
+           b = tensor(Memory::L0C, {32, 48}, DType::FP32);
 };
 
 TEST_F(MmadErrors, operands_lie_where_the_cube_reads) {
@@ -465,10 +488,14 @@ TEST_F(MmadErrors, operands_have_a_type) {
 }
 
 TEST_F(MmadErrors, shapes_fit) {
-    Tensor deep = tensor(Memory::L0A, {1, 32, 16}), other = tensor(Memory::L0B, {17, 48}), flat = tensor(Memory::L0B, {16});
-    EXPECT_EQ(refused("mmad", {&deep, &y, &b}), "mmad: x is [1,32,16] and y is [16,48]; they must be [m,k] and [k,n] with the same k");
-    EXPECT_EQ(refused("mmad", {&x, &other, &b}), "mmad: x is [32,16] and y is [17,48]; they must be [m,k] and [k,n] with the same k");
-    EXPECT_EQ(refused("mmad", {&x, &flat, &b}), "mmad: x is [32,16] and y is [16]; they must be [m,k] and [k,n] with the same k");
+    Tensor deep = tensor(Memory::L0A, {1, 32, 16}), other = tensor(Memory::L0B, {17, 48}),
+           flat = tensor(Memory::L0B, {16});
+    EXPECT_EQ(refused("mmad", {&deep, &y, &b}),
+              "mmad: x is [1,32,16] and y is [16,48]; they must be [m,k] and [k,n] with the same k");
+    EXPECT_EQ(refused("mmad", {&x, &other, &b}),
+              "mmad: x is [32,16] and y is [17,48]; they must be [m,k] and [k,n] with the same k");
+    EXPECT_EQ(refused("mmad", {&x, &flat, &b}),
+              "mmad: x is [32,16] and y is [16]; they must be [m,k] and [k,n] with the same k");
     Tensor small = tensor(Memory::L0C, {32, 47}, DType::FP32), bias = tensor(Memory::BT, {47}, DType::FP32);
     EXPECT_EQ(refused("mmad", {&x, &y, &small}), "mmad: b is [32,47] in L0C; it must be [m,n] = [32,48]");
     EXPECT_EQ(refused("mmad", {&x, &y, &bias}), "mmad: b is [47] in BT; it must be [n] = [48]");
@@ -478,17 +505,20 @@ TEST_F(MmadErrors, dtypes_fit) {
     Tensor single = tensor(Memory::L0B, {16, 48}, DType::FP32), halves = tensor(Memory::L0C, {32, 48}, DType::INT32);
     EXPECT_EQ(refused("mmad", {&x, &single, &b}, ErrorKind::type),
               "mmad: x is FP16 [32,16] but y is FP32 [16,48]; their dtypes must agree");
-    EXPECT_EQ(refused("mmad", {&x, &y, &halves}, ErrorKind::type), "mmad: b is INT32 but x is FP16; b must be FP32 (or FP16, BF16)");
+    EXPECT_EQ(refused("mmad", {&x, &y, &halves}, ErrorKind::type),
+              "mmad: b is INT32 but x is FP16; b must be FP32 (or FP16, BF16)");
     Tensor xi = tensor(Memory::L0A, {32, 16}, DType::INT8), yu = tensor(Memory::L0B, {16, 48}, DType::UINT8);
     EXPECT_EQ(refused("mmad", {&xi, &yu, &b}, ErrorKind::type), "mmad: b is FP32 but x is INT8; b must be INT32");
     Model model;
     model.issue("mmad", {&xi, &yu, &halves});  // the two kinds of bytes mix
     Tensor xb = tensor(Memory::L0A, {32, 16}, DType::INT16), yb = tensor(Memory::L0B, {16, 48}, DType::INT16);
-    EXPECT_TRUE(has(refused("mmad", {&xb, &yb, &halves}, ErrorKind::type), "mmad: the cube of Ascend910B1 does not take INT16"));
+    EXPECT_TRUE(has(refused("mmad", {&xb, &yb, &halves}, ErrorKind::type),
+                    "mmad: the cube of Ascend910B1 does not take INT16"));
 }
 
 TEST_F(MmadErrors, a_product_that_is_too_large_is_told_by_mmad) {
-    Tensor tall = tensor(Memory::L0A, {65536, 16}), wide = tensor(Memory::L0B, {16, 65536}), bias = tensor(Memory::BT, {65536}, DType::FP32);
+    Tensor tall = tensor(Memory::L0A, {65536, 16}), wide = tensor(Memory::L0B, {16, 65536}),
+           bias = tensor(Memory::BT, {65536}, DType::FP32);
     EXPECT_TRUE(has(refused("mmad", {&tall, &wide, &bias}), "mmad: "));
     Tensor flat = tensor(Memory::L0C, {16}, DType::FP32);
     EXPECT_TRUE(has(refused("mmad", {&tall, &wide, &flat}), "mmad: "));
@@ -502,21 +532,24 @@ TEST(Cores, have_names_of_letters_and_digits) {
     EXPECT_EQ(model.program->core("aic0"), first);
     EXPECT_NE(model.program->core("AIC0"), first);
     EXPECT_GT(model.program->core(std::string(128, 'x')), 0);
-    for (const std::string& wrong : {std::string(), std::string("aic 0"), std::string("aic_0"), std::string("a-b"), std::string("\xC3\xA9")})
+    for (const std::string& wrong :
+         {std::string(), std::string("aic 0"), std::string("aic_0"), std::string("a-b"), std::string("\xC3\xA9")})
         EXPECT_EQ(error(ErrorKind::value, [&] { model.program->core(wrong); }),
                   "Core: name '" + wrong + "'; allowed are 1 to 128 letters A-Z a-z and digits 0-9");
-    EXPECT_TRUE(has(error(ErrorKind::value, [&] { model.program->core(std::string(129, 'x')); }), "Core: name '" + std::string(64, 'x') + "'"));
+    EXPECT_TRUE(has(error(ErrorKind::value, [&] { model.program->core(std::string(129, 'x')); }),
+                    "Core: name '" + std::string(64, 'x') + "'"));
 }
 
 TEST(Cores, are_at_most_4095) {
     Model model;
     for (int i = 1; i <= 4095; ++i) model.program->core("c" + std::to_string(i));
-    EXPECT_EQ(error(ErrorKind::value, [&] { model.program->core("c4096"); }), "Core: more than 4095 cores in one program");
+    EXPECT_EQ(error(ErrorKind::value, [&] { model.program->core("c4096"); }),
+              "Core: more than 4095 cores in one program");
     EXPECT_EQ(model.program->core("c4095"), 4095);
 }
 
 class Scopes : public testing::Test {
-protected:
+  protected:
     void open(const std::string& name) { model.place.scope = model.program->open_scope(name, model.place.core); }
     std::string load() { return model.pipe_of(model.load(Tensor(Memory::VEC), source)); }
     std::string store() { return model.pipe_of(model.load(Tensor(Memory::UB), registers)); }
@@ -526,7 +559,8 @@ protected:
         return model.pipe_of(model.last());
     }
     Model model{"Ascend950PR_9589"};
-    Tensor source = tensor(Memory::UB, {128}, DType::FP16, true), registers = tensor(Memory::VEC, {128}, DType::FP16, true);
+    Tensor source = tensor(Memory::UB, {128}, DType::FP16, true),
+           registers = tensor(Memory::VEC, {128}, DType::FP16, true);
 };
 
 TEST_F(Scopes, slots_are_taken_in_turn_from_the_first) {
@@ -615,9 +649,9 @@ TEST(Flags, a_named_core_goes_before_the_current_one) {
 TEST(Flags, the_kth_wait_matches_the_kth_set) {
     Model model;
     for (int i = 0; i < 3; ++i) model.set_flag("PIPE-M", "PIPE-V", 0);   // 0 1 2
-    model.set_flag("PIPE-M", "PIPE-V", 1);                              // 3
+    model.set_flag("PIPE-M", "PIPE-V", 1);                               // 3
     for (int i = 0; i < 3; ++i) model.wait_flag("PIPE-M", "PIPE-V", 0);  // 4 5 6
-    model.wait_flag("PIPE-M", "PIPE-V", 1);                             // 7
+    model.wait_flag("PIPE-M", "PIPE-V", 1);                              // 7
     EXPECT_EQ(model.waits(4), Set{0});
     EXPECT_EQ(model.waits(5), Set{1});
     EXPECT_EQ(model.waits(6), Set{2});
@@ -680,7 +714,8 @@ TEST(Flags, one_load_slot_alone_is_another_flag) {
     EXPECT_EQ(model.waits(4), Set{0});
 }
 
-std::string flag_refused(const std::string& source, const std::string& target, std::int64_t id, const std::string& chip = "Ascend910B1") {
+std::string flag_refused(const std::string& source, const std::string& target, std::int64_t id,
+                         const std::string& chip = "Ascend910B1") {
     Model model(chip);
     const Snapshot before = snapshot(model);
     const std::string set = error(ErrorKind::value, [&] { model.set_flag(source, target, id); });
@@ -699,12 +734,15 @@ TEST(Flags, refuse_ids_out_of_range) {
 
 TEST(Flags, refuse_pipes_that_are_none_or_many) {
     EXPECT_TRUE(has(flag_refused("PIPE-X", "PIPE-V", 0), "set_flag: unknown pipe 'PIPE-X'; did you mean 'PIPE-M'?"));
-    EXPECT_TRUE(has(flag_refused("PIPE_MTE2", "PIPE-V", 0), "set_flag: unknown pipe 'PIPE_MTE2'; did you mean 'PIPE-MTE2'?"));
+    EXPECT_TRUE(
+        has(flag_refused("PIPE_MTE2", "PIPE-V", 0), "set_flag: unknown pipe 'PIPE_MTE2'; did you mean 'PIPE-MTE2'?"));
     EXPECT_EQ(flag_refused("PIPE-ALL", "PIPE-V", 0), "set_flag: 'PIPE-ALL' names no single pipe");
     EXPECT_EQ(flag_refused("PIPE-V", "RVECLD", 0), "set_flag: 'RVECLD' names no single pipe");
     EXPECT_EQ(flag_refused("RVECEX", "PIPE-V", 0), "set_flag: 'RVECEX' names no single pipe");
-    EXPECT_EQ(flag_refused("PIPE-VEC", "PIPE-V", 0), "set_flag: Ascend910B1 (architecture 2201) has no vector registers, so no 'PIPE-VEC'");
-    EXPECT_EQ(flag_refused("PIPE-V", "RVECLD1", 0), "set_flag: Ascend910B1 (architecture 2201) has no vector registers, so no 'RVECLD1'");
+    EXPECT_EQ(flag_refused("PIPE-VEC", "PIPE-V", 0),
+              "set_flag: Ascend910B1 (architecture 2201) has no vector registers, so no 'PIPE-VEC'");
+    EXPECT_EQ(flag_refused("PIPE-V", "RVECLD1", 0),
+              "set_flag: Ascend910B1 (architecture 2201) has no vector registers, so no 'RVECLD1'");
 }
 
 TEST(Flags, refuse_names_that_are_no_cores) {
@@ -730,7 +768,8 @@ TEST(Flags, that_do_not_pair_up_are_all_listed_in_order) {
     EXPECT_EQ(error(ErrorKind::flag, [&] { model.program->finish(); }),
               "flags: 3 of set_flag and wait_flag do not pair up\n"
               "  set_flag(\"aiv0_PIPE-MTE2\", \"aiv0_PIPE-V\", 3) (kernel.py:13) is never waited for\n"
-              "  wait_flag(\"aic0_PIPE-FIX\", \"aiv0_PIPE-VEC\", 0) (kernel.py:15) waits for a set_flag that is never issued\n"
+              "  wait_flag(\"aic0_PIPE-FIX\", \"aiv0_PIPE-VEC\", 0) (kernel.py:15) waits for a set_flag that is never "
+              "issued\n"
               "  set_flag(\"PIPE-M\", \"PIPE-V\", 9) is never waited for");
     // The recording goes on, and what was missing can still be issued.
     model.wait_flag("PIPE-M", "PIPE-V", 9);
@@ -766,27 +805,27 @@ TEST(Barriers, of_all_pipes_hold_everything_of_the_core) {
     model.own(Pipe::MTE2, 100);  // 0
     model.own(Pipe::V, 10);      // 1
     model.on("aic0");
-    model.own(Pipe::M, 1000);    // 2: another core
+    model.own(Pipe::M, 1000);  // 2: another core
     model.on("aiv0");
-    model.barrier("PIPE-ALL");   // 3
-    model.own(Pipe::V, 1);       // 4
-    model.own(Pipe::MTE3, 1);    // 5: a pipe used for the first time
-    model.own(Pipe::V, 1);       // 6
+    model.barrier("PIPE-ALL");  // 3
+    model.own(Pipe::V, 1);      // 4
+    model.own(Pipe::MTE3, 1);   // 5: a pipe used for the first time
+    model.own(Pipe::V, 1);      // 6
     model.on("aic0");
-    model.own(Pipe::M, 1);       // 7
+    model.own(Pipe::M, 1);  // 7
     EXPECT_EQ(model.ends(), (Ends{100, 10, 1000, 100, 101, 101, 102, 1001}));
 }
 
 TEST(Barriers, follow_each_other) {
     Model model;
-    model.own(Pipe::V, 10);       // 0
-    model.barrier("PIPE-ALL");    // 1
-    model.own(Pipe::M, 5);        // 2
-    model.barrier("pipe-all");    // 3
-    model.own(Pipe::V, 1);        // 4
-    model.own(Pipe::S, 1);        // 5
-    model.barrier("PIPE-ALL");    // 6
-    model.barrier("PIPE-ALL");    // 7
+    model.own(Pipe::V, 10);     // 0
+    model.barrier("PIPE-ALL");  // 1
+    model.own(Pipe::M, 5);      // 2
+    model.barrier("pipe-all");  // 3
+    model.own(Pipe::V, 1);      // 4
+    model.own(Pipe::S, 1);      // 5
+    model.barrier("PIPE-ALL");  // 6
+    model.barrier("PIPE-ALL");  // 7
     EXPECT_EQ(model.ends(), (Ends{10, 10, 15, 15, 16, 16, 16, 16}));
 }
 
@@ -805,7 +844,8 @@ TEST(Barriers, may_name_a_core) {
 
 TEST(Barriers, refuse_groups_and_unknown_pipes) {
     Model model("Ascend950PR_9589");
-    EXPECT_EQ(error(ErrorKind::value, [&] { model.barrier("PIPE-VEC"); }), "pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL");
+    EXPECT_EQ(error(ErrorKind::value, [&] { model.barrier("PIPE-VEC"); }),
+              "pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL");
     EXPECT_EQ(error(ErrorKind::value, [&] { model.barrier("RVECLD"); }), "pipe_barrier: 'RVECLD' names no single pipe");
     EXPECT_TRUE(has(error(ErrorKind::value, [&] { model.barrier("PIPE"); }), "pipe_barrier: unknown pipe 'PIPE'"));
     EXPECT_EQ(model.program->size(), 0u);
@@ -815,7 +855,7 @@ TEST(Barriers, refuse_groups_and_unknown_pipes) {
 // --- a finished program ---
 
 class Finished : public testing::Test {
-protected:
+  protected:
     Finished() {
         model.program->finish();
         model.program->finish();  // once more changes nothing
@@ -845,7 +885,8 @@ TEST_F(Finished, takes_no_computation_and_changes_no_tensor) {
 }
 
 TEST_F(Finished, takes_no_mmad_and_makes_no_tensor_ready) {
-    Tensor x = tensor(Memory::L0A, {16, 16}), y = tensor(Memory::L0B, {16, 16}), b = tensor(Memory::L0C, {16, 16}, DType::FP32);
+    Tensor x = tensor(Memory::L0A, {16, 16}), y = tensor(Memory::L0B, {16, 16}),
+           b = tensor(Memory::L0C, {16, 16}, DType::FP32);
     Attributes inited;
     inited.flag = true;
     refuses([&] { model.issue("mmad", {&x, &y, &b}, inited); });
@@ -876,7 +917,8 @@ TEST(AllowAnyPath, a_path_of_the_users_own_has_no_row) {
     EXPECT_EQ(target.dtype(), DType::unset);  // prepared, not applied
     Model model;
     const Pipe pipe = Pipe::MTE3;
-    model.program->add_move(move, target, tensor(Memory::UB, {4}, DType::FP16, true), {}, {42, Origin::user}, {}, &pipe);
+    model.program->add_move(move, target, tensor(Memory::UB, {4}, DType::FP16, true), {}, {42, Origin::user}, {},
+                            &pipe);
     EXPECT_EQ(model.pipe_of(0), "PIPE-MTE3");
     EXPECT_EQ(model.name_of(0), "MOV-UB_TO_L0A");
     EXPECT_EQ(model.program->record(0).cycles, 42);

@@ -27,8 +27,8 @@ struct Step {
     bool ready = false;
     Pipe from = Pipe::V, to = Pipe::V;  // of flags
     int id = 0;
-    bool all = false;                                // of a barrier
-    std::int64_t mark = no_mark, expected = no_mark; // of a load
+    bool all = false;                                 // of a barrier
+    std::int64_t mark = no_mark, expected = no_mark;  // of a load
 };
 
 struct Recipe {
@@ -51,7 +51,7 @@ struct Expectation {
 };
 
 class Oracle {
-public:
+  public:
     // `cycles` are those of the instructions as recorded: a load's come from the tables.
     Oracle(const Recipe& recipe, const std::vector<std::int64_t>& cycles) : recipe_(recipe), cycles_(cycles) {
         for (const Step& step : recipe.steps)
@@ -63,6 +63,7 @@ public:
         out_.data.resize(n);
         out_.starved.assign(n, 0);
         after_.resize(n);
+        list_writers();
         find_data();
         find_flags();
         find_order();
@@ -70,7 +71,7 @@ public:
         return out_;
     }
 
-private:
+  private:
     void find_data() {
         std::vector<std::vector<std::int64_t>> writer;
         std::vector<char> ready;
@@ -110,26 +111,29 @@ private:
             for (const std::uint32_t producer : out_.data[reader]) after_[reader].insert(producer);
     }
 
-    static bool writes(const Step& step, std::size_t storage, std::size_t cell) {
-        for (const Region& region : step.writes)
-            if (region.storage == storage && std::count(region.cells.begin(), region.cells.end(), cell) != 0) return true;
-        return false;
+    // All who ever write a cell, in program order.
+    void list_writers() {
+        for (std::size_t i = 0; i < instructions_.size(); ++i)
+            for (const Region& region : instructions_[i]->writes)
+                for (const std::size_t cell : region.cells)
+                    writers_[{region.storage, cell}].insert(static_cast<std::uint32_t>(i));
     }
 
     void wait_for_next(std::size_t reader, std::size_t storage, std::size_t cell) {
-        for (std::size_t j = reader + 1; j < instructions_.size(); ++j)
-            if (writes(*instructions_[j], storage, cell)) {
-                out_.data[reader].insert(static_cast<std::uint32_t>(j));
-                return;
-            }
-        out_.starved[reader] = 1;
+        const Set& all = writers_[{storage, cell}];
+        const auto next = all.upper_bound(static_cast<std::uint32_t>(reader));
+        if (next == all.end())
+            out_.starved[reader] = 1;
+        else
+            out_.data[reader].insert(*next);
     }
 
     void wait_for_mark(std::size_t reader, const Region& region, std::int64_t mark, std::size_t forgotten) {
         const auto fits = [&](std::size_t j) {
             if (instructions_[j]->mark != mark) return false;
-            return std::any_of(region.cells.begin(), region.cells.end(),
-                               [&](std::size_t cell) { return writes(*instructions_[j], region.storage, cell); });
+            return std::any_of(region.cells.begin(), region.cells.end(), [&](std::size_t cell) {
+                return writers_[{region.storage, cell}].count(static_cast<std::uint32_t>(j)) != 0;
+            });
         };
         for (std::size_t j = reader; j-- > forgotten;)
             if (fits(j)) {
@@ -145,7 +149,9 @@ private:
     }
 
     void find_flags() {
-        std::map<std::tuple<std::size_t, Pipe, Pipe, int>, std::pair<std::vector<std::size_t>, std::vector<std::size_t>>> flags;
+        std::map<std::tuple<std::size_t, Pipe, Pipe, int>,
+                 std::pair<std::vector<std::size_t>, std::vector<std::size_t>>>
+            flags;
         for (std::size_t i = 0; i < instructions_.size(); ++i) {
             const Step& step = *instructions_[i];
             auto& [sets, waits] = flags[{step.core, step.from, step.to, step.id}];
@@ -166,7 +172,8 @@ private:
             last[pipe] = i;
             for (std::size_t j = 0; j < i; ++j) {
                 const Step& earlier = *instructions_[j];
-                const bool between = (step.kind == Step::Kind::barrier && step.all) || (earlier.kind == Step::Kind::barrier && earlier.all);
+                const bool between = (step.kind == Step::Kind::barrier && step.all) ||
+                                     (earlier.kind == Step::Kind::barrier && earlier.all);
                 if (between && earlier.core == step.core) after_[i].insert(j);
             }
         }
@@ -210,6 +217,7 @@ private:
     const Recipe& recipe_;
     const std::vector<std::int64_t>& cycles_;
     std::vector<const Step*> instructions_;
+    std::map<std::pair<std::size_t, std::size_t>, Set> writers_;  // by storage and cell
     std::vector<std::set<std::size_t>> after_;
     Expectation out_;
 };
@@ -217,13 +225,13 @@ private:
 // What kinds of steps and regions a program is made of.
 struct Flavour {
     int storages, steps, most_rank, most_extent;
-    bool tiles;      // regions are tiles of a grid
+    bool tiles;  // regions are tiles of a grid
     bool flags, loads;
-    int start_ready; // of ten storages
+    int start_ready;  // of ten storages
 };
 
 class Generator {
-public:
+  public:
     Generator(unsigned seed, const Flavour& flavour) : random_(seed), flavour_(flavour) {}
 
     Recipe recipe() {
@@ -248,7 +256,7 @@ public:
         return out;
     }
 
-private:
+  private:
     using FlagKey = std::tuple<std::size_t, Pipe, Pipe, int>;
 
     int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
@@ -281,7 +289,8 @@ private:
             step.pipe = pipe();
             step.cycles = below(4) == 0 ? 0 : below(20);
             for (int i = below(3); i > 0; --i) step.reads.push_back(region(out, below(flavour_.storages)));
-            for (int i = below(5) == 0 ? 2 : below(2); i > 0; --i) step.writes.push_back(region(out, below(flavour_.storages)));
+            for (int i = below(5) == 0 ? 2 : below(2); i > 0; --i)
+                step.writes.push_back(region(out, below(flavour_.storages)));
         }
         out.steps.push_back(step);
     }
@@ -300,7 +309,8 @@ private:
         step.kind = Step::Kind::load;
         const int target = below(flavour_.storages);
         int source = below(flavour_.storages);
-        while (out.storages[static_cast<std::size_t>(source)].memory == out.storages[static_cast<std::size_t>(target)].memory)
+        while (out.storages[static_cast<std::size_t>(source)].memory ==
+               out.storages[static_cast<std::size_t>(target)].memory)
             source = below(flavour_.storages);
         step.pipe = out.storages[static_cast<std::size_t>(target)].memory == Memory::UB ? Pipe::MTE2 : Pipe::MTE3;
         step.reads.push_back(region(out, source));
@@ -311,8 +321,8 @@ private:
 
     static Region whole(const Recipe& out, std::size_t storage) {
         Region region{storage, {}, {}};
-        fill_cells(out.storages[storage].extents, std::vector<int>(out.storages[storage].extents.size(), 0), out.storages[storage].extents,
-                   region.cells);
+        fill_cells(out.storages[storage].extents, std::vector<int>(out.storages[storage].extents.size(), 0),
+                   out.storages[storage].extents, region.cells);
         return region;
     }
 
@@ -338,7 +348,8 @@ private:
                 std::vector<int> selected;  // as range() selects
                 if (below(3) == 0) {
                     for (int at = high; at >= low; at -= step) selected.push_back(at);
-                    region.subscript.push_back(Index::range(high, low == 0 ? std::optional<std::int64_t>() : low - 1, -step));
+                    region.subscript.push_back(
+                        Index::range(high, low == 0 ? std::optional<std::int64_t>() : low - 1, -step));
                 } else {
                     for (int at = low; at <= high; at += step) selected.push_back(at);
                     region.subscript.push_back(Index::range(low, high + 1, step));
@@ -358,7 +369,8 @@ private:
         std::vector<int> at = begin;
         for (;;) {
             std::size_t cell = 0;
-            for (std::size_t i = 0; i < extents.size(); ++i) cell = cell * static_cast<std::size_t>(extents[i]) + static_cast<std::size_t>(at[i]);
+            for (std::size_t i = 0; i < extents.size(); ++i)
+                cell = cell * static_cast<std::size_t>(extents[i]) + static_cast<std::size_t>(at[i]);
             cells.push_back(cell);
             std::size_t axis = extents.size();
             while (axis > 0 && ++at[axis - 1] == end[axis - 1]) {
@@ -386,7 +398,8 @@ std::unique_ptr<Model> record(const Recipe& recipe, std::int64_t scale = 1, std:
     const auto views = [&](const std::vector<Region>& regions) {
         std::vector<Tensor> out;
         for (const Region& region : regions)
-            out.push_back(region.subscript.empty() ? storages[region.storage] : storages[region.storage].slice(region.subscript));
+            out.push_back(region.subscript.empty() ? storages[region.storage]
+                                                   : storages[region.storage].slice(region.subscript));
         return out;
     };
     for (std::size_t i = 0; i < recipe.steps.size(); ++i) {
@@ -394,7 +407,8 @@ std::unique_ptr<Model> record(const Recipe& recipe, std::int64_t scale = 1, std:
         model->on("core" + std::to_string(step.core));
         switch (step.kind) {
             case Step::Kind::own:
-                model->own(step.pipe, step.cycles * scale + (i == slower ? 7 : 0), views(step.reads), views(step.writes));
+                model->own(step.pipe, step.cycles * scale + (i == slower ? 7 : 0), views(step.reads),
+                           views(step.writes));
                 break;
             case Step::Kind::load: {
                 LoadOptions options;
@@ -403,10 +417,18 @@ std::unique_ptr<Model> record(const Recipe& recipe, std::int64_t scale = 1, std:
                 model->load(views(step.writes)[0], views(step.reads)[0], options);
                 break;
             }
-            case Step::Kind::ready: model->program->set_ready(storages[step.storage], step.ready); break;
-            case Step::Kind::set: model->set_flag(std::string(name(step.from)), std::string(name(step.to)), step.id); break;
-            case Step::Kind::wait: model->wait_flag(std::string(name(step.from)), std::string(name(step.to)), step.id); break;
-            case Step::Kind::barrier: model->barrier(step.all ? "PIPE-ALL" : std::string(name(step.pipe))); break;
+            case Step::Kind::ready:
+                model->program->set_ready(storages[step.storage], step.ready);
+                break;
+            case Step::Kind::set:
+                model->set_flag(std::string(name(step.from)), std::string(name(step.to)), step.id);
+                break;
+            case Step::Kind::wait:
+                model->wait_flag(std::string(name(step.from)), std::string(name(step.to)), step.id);
+                break;
+            case Step::Kind::barrier:
+                model->barrier(step.all ? "PIPE-ALL" : std::string(name(step.pipe)));
+                break;
         }
     }
     model->program->finish();
@@ -457,7 +479,8 @@ void check(unsigned seed, const Flavour& flavour, Seen& seen) {
 
 TEST(RandomPrograms, of_small_tensors) {
     Seen seen;
-    for (unsigned seed = 0; seed < 1500 && !testing::Test::HasFatalFailure(); ++seed) check(seed, {3, 14, 3, 5, false, true, false, 5}, seen);
+    for (unsigned seed = 0; seed < 1500 && !testing::Test::HasFatalFailure(); ++seed)
+        check(seed, {3, 14, 3, 5, false, true, false, 5}, seen);
     EXPECT_GT(seen.deadlocks, 100);
     EXPECT_LT(seen.deadlocks, 1400);
     EXPECT_GT(seen.late, 1000);
@@ -466,19 +489,22 @@ TEST(RandomPrograms, of_small_tensors) {
 
 TEST(RandomPrograms, of_ready_tensors_seldom_deadlock) {
     Seen seen;
-    for (unsigned seed = 0; seed < 1500 && !testing::Test::HasFatalFailure(); ++seed) check(seed, {4, 30, 2, 8, false, false, false, 10}, seen);
+    for (unsigned seed = 0; seed < 1500 && !testing::Test::HasFatalFailure(); ++seed)
+        check(seed, {4, 30, 2, 8, false, false, false, 10}, seen);
     EXPECT_LT(seen.deadlocks, 1200);
 }
 
 TEST(RandomPrograms, with_loads_and_versions) {
     Seen seen;
-    for (unsigned seed = 0; seed < 1000 && !testing::Test::HasFatalFailure(); ++seed) check(seed, {4, 16, 2, 6, false, true, true, 8}, seen);
+    for (unsigned seed = 0; seed < 1000 && !testing::Test::HasFatalFailure(); ++seed)
+        check(seed, {4, 16, 2, 6, false, true, true, 8}, seen);
     EXPECT_LT(seen.deadlocks, 950);
 }
 
 TEST(RandomPrograms, of_many_tiles) {
     Seen seen;
-    for (unsigned seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) check(seed, {2, 500, 2, 45, true, false, false, 5}, seen);
+    for (unsigned seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed)
+        check(seed, {2, 500, 2, 45, true, false, false, 5}, seen);
     EXPECT_GT(seen.late, 100);
 }
 
@@ -528,7 +554,9 @@ TEST(RandomPrograms, recorded_by_turns_are_as_recorded_alone) {
         for (auto& list : acts)
             for (int i = 0; i < 20; ++i) {
                 const int begin = static_cast<int>(random() % 6);
-                list.push_back({random() % 3, begin, begin + 1 + static_cast<int>(random() % static_cast<unsigned>(6 - begin)), random() % 2 == 0});
+                list.push_back({random() % 3, begin,
+                                begin + 1 + static_cast<int>(random() % static_cast<unsigned>(6 - begin)),
+                                random() % 2 == 0});
             }
         const auto apply = [](Model& model, const std::vector<Tensor>& storages, const Act& act) {
             const Tensor view = rows(storages[act.storage], act.begin, act.end);
@@ -545,7 +573,8 @@ TEST(RandomPrograms, recorded_by_turns_are_as_recorded_alone) {
             for (int i = 0; i < 3; ++i) fresh.push_back(tensor(Memory::UB, {6}));
             Model alone;
             for (const Act& act : acts[which]) apply(alone, fresh, act);
-            for (std::uint32_t i = 0; i < 20; ++i) ASSERT_EQ(together[which].waits(i), alone.waits(i)) << "seed " << seed;
+            for (std::uint32_t i = 0; i < 20; ++i)
+                ASSERT_EQ(together[which].waits(i), alone.waits(i)) << "seed " << seed;
         }
     }
 }

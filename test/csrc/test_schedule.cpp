@@ -5,15 +5,15 @@
 namespace mskpp::test {
 namespace {
 
+const std::string hint = "\n  to give a tensor its first value: load it, set_valid(), or is_inited=True";
+
 class Schedule : public testing::Test {
-protected:
+  protected:
     Model model;
     Tensor a = tensor(Memory::UB, {4}), b = tensor(Memory::UB, {4}), c = tensor(Memory::UB, {4});
 };
 
-TEST_F(Schedule, of_nothing_takes_no_time) {
-    EXPECT_EQ(model.total(), 0);
-}
+TEST_F(Schedule, of_nothing_takes_no_time) { EXPECT_EQ(model.total(), 0); }
 
 TEST_F(Schedule, of_one_instruction_takes_its_cost) {
     model.own(Pipe::V, 7);
@@ -79,18 +79,18 @@ TEST_F(Schedule, a_consumer_may_be_written_before_its_producer) {
 }
 
 TEST_F(Schedule, flags_hold_a_pipe) {
-    model.own(Pipe::MTE2, 10);                // 0: ends at 10
-    model.set_flag("PIPE-MTE2", "PIPE-V", 0); // 1: 11
-    model.own(Pipe::V, 3);                    // 2: 3
-    model.wait_flag("PIPE-MTE2", "PIPE-V", 0);// 3: max(3, 11) + 1 = 12
-    model.own(Pipe::V, 1);                    // 4: 13
+    model.own(Pipe::MTE2, 10);                  // 0: ends at 10
+    model.set_flag("PIPE-MTE2", "PIPE-V", 0);   // 1: 11
+    model.own(Pipe::V, 3);                      // 2: 3
+    model.wait_flag("PIPE-MTE2", "PIPE-V", 0);  // 3: max(3, 11) + 1 = 12
+    model.own(Pipe::V, 1);                      // 4: 13
     EXPECT_EQ(model.ends(), (Ends{10, 11, 3, 12, 13}));
 }
 
 TEST_F(Schedule, a_flag_set_long_ago_holds_nothing) {
-    model.set_flag("PIPE-MTE2", "PIPE-V", 0);  // 1
-    model.own(Pipe::V, 30);                    // 30
-    model.wait_flag("PIPE-MTE2", "PIPE-V", 0); // max(30, 1) + 1 = 31
+    model.set_flag("PIPE-MTE2", "PIPE-V", 0);   // 1
+    model.own(Pipe::V, 30);                     // 30
+    model.wait_flag("PIPE-MTE2", "PIPE-V", 0);  // max(30, 1) + 1 = 31
     EXPECT_EQ(model.ends(), (Ends{1, 30, 31}));
 }
 
@@ -130,8 +130,10 @@ TEST_F(Schedule, ends_at_2_to_the_62_at_the_latest) {
     more.own(Pipe::V, most);
     more.line(3).own(Pipe::V, 1, {}, {}, "LAST");
     more.program->finish();
-    EXPECT_EQ(error(ErrorKind::overflow, [&] { schedule(more.program); }), "schedule: the time passes 2^62 cycles at LAST");
-    EXPECT_EQ(error(ErrorKind::overflow, [&] { attempt(*more.program); }), "schedule: the time passes 2^62 cycles at LAST");
+    EXPECT_EQ(error(ErrorKind::overflow, [&] { schedule(more.program); }),
+              "schedule: the time passes 2^62 cycles at LAST");
+    EXPECT_EQ(error(ErrorKind::overflow, [&] { attempt(*more.program); }),
+              "schedule: the time passes 2^62 cycles at LAST");
 }
 
 TEST_F(Schedule, is_a_pure_function) {
@@ -175,24 +177,31 @@ TEST_F(Schedule, a_tensor_that_nothing_writes_is_told_with_both_lines) {
     model.line(32).own(Pipe::MTE1, 1);
     EXPECT_EQ(model.deadlock(),
               "schedule: deadlock, 1 pipe stuck\n"
-              "  aic0-PIPE-MTE1  MOV-L1_TO_L0A (kernel.py:31) waits for L1 tensor [64,64] FP16 (kernel.py:22), which nothing writes");
+              "  aic0-PIPE-MTE1  MOV-L1_TO_L0A (kernel.py:31) waits for L1 tensor [64,64] FP16 (kernel.py:22), which "
+              "nothing writes" +
+                  hint);
 }
 
 TEST_F(Schedule, a_deadlock_names_who_would_have_provided_what) {
     model.on("aic0");
-    Tensor tile = model.made_on(22, tensor(Memory::L1, {64, 64})), left = model.made_on(23, tensor(Memory::L0A, {64, 64}));
+    Tensor tile = model.made_on(22, tensor(Memory::L1, {64, 64})),
+           left = model.made_on(23, tensor(Memory::L0A, {64, 64}));
     model.line(31).load(left, tile);
     model.line(44).own(Pipe::M, 1, {left}, {}, "USE");
-    EXPECT_EQ(model.deadlock(),
-              "schedule: deadlock, 2 pipes stuck\n"
-              "  aic0-PIPE-MTE1  MOV-L1_TO_L0A (kernel.py:31) waits for L1 tensor [64,64] FP16 (kernel.py:22), which nothing writes\n"
-              "  aic0-PIPE-M  USE (kernel.py:44) waits for L0A tensor [64,64] FP16 (kernel.py:23), written by MOV-L1_TO_L0A "
-              "(kernel.py:31) on aic0-PIPE-MTE1");
+    EXPECT_EQ(
+        model.deadlock(),
+        "schedule: deadlock, 2 pipes stuck\n"
+        "  aic0-PIPE-MTE1  MOV-L1_TO_L0A (kernel.py:31) waits for L1 tensor [64,64] FP16 (kernel.py:22), which nothing "
+        "writes\n"
+        "  aic0-PIPE-M  USE (kernel.py:44) waits for L0A tensor [64,64] FP16 (kernel.py:23), written by MOV-L1_TO_L0A "
+        "(kernel.py:31) on aic0-PIPE-MTE1");
 }
 
 TEST_F(Schedule, lines_that_are_not_known_are_left_out) {
     model.own(Pipe::V, 1, {a}, {});
-    EXPECT_EQ(model.deadlock(), "schedule: deadlock, 1 pipe stuck\n  PIPE-V  OWN waits for UB tensor [4] FP16, which nothing writes");
+    EXPECT_EQ(
+        model.deadlock(),
+        "schedule: deadlock, 1 pipe stuck\n  PIPE-V  OWN waits for UB tensor [4] FP16, which nothing writes" + hint);
 }
 
 TEST_F(Schedule, crossed_flags_are_a_cycle) {
@@ -203,11 +212,14 @@ TEST_F(Schedule, crossed_flags_are_a_cycle) {
     model.line(5).set_flag("PIPE-M", "PIPE-V", 0);
     EXPECT_EQ(model.deadlock(),
               "schedule: deadlock, 2 pipes stuck\n"
-              "  PIPE-V  WAIT_FLAG (kernel.py:2) waits for SET_FLAG (kernel.py:5) on PIPE-M, which is queued behind WAIT_FLAG "
+              "  PIPE-V  WAIT_FLAG (kernel.py:2) waits for SET_FLAG (kernel.py:5) on PIPE-M, which is queued behind "
+              "WAIT_FLAG "
               "(kernel.py:4)\n"
-              "  PIPE-M  WAIT_FLAG (kernel.py:4) waits for SET_FLAG (kernel.py:3) on PIPE-V, which is queued behind WAIT_FLAG "
+              "  PIPE-M  WAIT_FLAG (kernel.py:4) waits for SET_FLAG (kernel.py:3) on PIPE-V, which is queued behind "
+              "WAIT_FLAG "
               "(kernel.py:2)\n"
-              "  cycle: PIPE-V WAIT_FLAG (kernel.py:2) -> PIPE-M WAIT_FLAG (kernel.py:4) -> PIPE-V");
+              "  cycle: PIPE-V WAIT_FLAG (kernel.py:2) -> PIPE-M WAIT_FLAG (kernel.py:4) -> PIPE-V" +
+                  hint);
 }
 
 TEST_F(Schedule, a_consumer_before_its_producer_on_one_pipe_is_a_cycle_of_one) {
@@ -215,7 +227,8 @@ TEST_F(Schedule, a_consumer_before_its_producer_on_one_pipe_is_a_cycle_of_one) {
     model.line(9).own(Pipe::V, 1, {}, {a}, "MAKE");
     EXPECT_EQ(model.deadlock(),
               "schedule: deadlock, 1 pipe stuck\n"
-              "  PIPE-V  USE (kernel.py:8) waits for UB tensor [4] FP16, written by MAKE (kernel.py:9) on PIPE-V, which is queued "
+              "  PIPE-V  USE (kernel.py:8) waits for UB tensor [4] FP16, written by MAKE (kernel.py:9) on PIPE-V, "
+              "which is queued "
               "behind USE (kernel.py:8)\n"
               "  cycle: PIPE-V USE (kernel.py:8) -> PIPE-V");
 }
@@ -225,12 +238,13 @@ TEST_F(Schedule, a_cycle_is_found_behind_those_that_only_lead_to_it) {
     model.own(Pipe::V, 1, {a}, {b}, "ONE");
     model.own(Pipe::M, 1, {b}, {a}, "TWO");
     model.own(Pipe::V, 1, {}, {c}, "THREE");
-    EXPECT_EQ(model.deadlock(),
-              "schedule: deadlock, 3 pipes stuck\n"
-              "  PIPE-MTE3  OUTSIDE waits for UB tensor [4] FP16, written by THREE on PIPE-V, which is queued behind ONE\n"
-              "  PIPE-V  ONE waits for UB tensor [4] FP16, written by TWO on PIPE-M\n"
-              "  PIPE-M  TWO waits for UB tensor [4] FP16, written by ONE on PIPE-V\n"
-              "  cycle: PIPE-V ONE -> PIPE-M TWO -> PIPE-V");
+    EXPECT_EQ(
+        model.deadlock(),
+        "schedule: deadlock, 3 pipes stuck\n"
+        "  PIPE-MTE3  OUTSIDE waits for UB tensor [4] FP16, written by THREE on PIPE-V, which is queued behind ONE\n"
+        "  PIPE-V  ONE waits for UB tensor [4] FP16, written by TWO on PIPE-M\n"
+        "  PIPE-M  TWO waits for UB tensor [4] FP16, written by ONE on PIPE-V\n"
+        "  cycle: PIPE-V ONE -> PIPE-M TWO -> PIPE-V");
 }
 
 TEST_F(Schedule, a_missing_version_is_a_deadlock) {
@@ -238,7 +252,9 @@ TEST_F(Schedule, a_missing_version_is_a_deadlock) {
     options.expect_value = 3;
     model.load(Tensor(Memory::UB), tensor(Memory::GM, {4}), options);
     EXPECT_EQ(model.deadlock(),
-              "schedule: deadlock, 1 pipe stuck\n  PIPE-MTE2  MOV-GM_TO_UB waits for GM tensor [4] FP16, which nothing writes");
+              "schedule: deadlock, 1 pipe stuck\n  PIPE-MTE2  MOV-GM_TO_UB waits for GM tensor [4] FP16, which nothing "
+              "writes" +
+                  hint);
 }
 
 TEST_F(Schedule, many_stuck_pipes_are_counted_and_not_all_listed) {

@@ -13,9 +13,7 @@ std::vector<Range> region(const Tensor& tensor) {
     return out;
 }
 
-Index ellipsis() {
-    return {Index::Kind::ellipsis, {}, {}, {}};
-}
+Index ellipsis() { return {Index::Kind::ellipsis, {}, {}, {}}; }
 
 constexpr std::nullopt_t open = std::nullopt;
 
@@ -65,16 +63,16 @@ TEST(Slice, has_the_meaning_it_has_in_numpy) {
     check(Index::range(open, -3), "[7]", {0, 7});
     check(Index::range(-100, 100), "[10]", {0, 10});
     check(Index::range(INT64_MIN, INT64_MAX), "[10]", {0, 10});
-    check(Index::range(1, 8, 3), "[3]", {1, 8});           // 1 4 7
-    check(Index::range(1, 7, 3), "[2]", {1, 5});           // 1 4: the box ends with the last element
+    check(Index::range(1, 8, 3), "[3]", {1, 8});  // 1 4 7
+    check(Index::range(1, 7, 3), "[2]", {1, 5});  // 1 4: the box ends with the last element
     check(Index::range(open, open, -1), "[10]", {0, 10});
-    check(Index::range(8, 1, -3), "[3]", {2, 9});          // 8 5 2
+    check(Index::range(8, 1, -3), "[3]", {2, 9});  // 8 5 2
     check(Index::range(open, open, 100), "[1]", {0, 1});
     check(Index::range(open, open, -100), "[1]", {9, 10});
     check(Index::range(open, open, INT64_MAX), "[1]", {0, 1});
     check(Index::range(open, open, INT64_MIN), "[1]", {9, 10});
-    check(Index::range(-1, -4, -2), "[2]", {7, 10});       // 9 7
-    check(Index::range(100, open, -4), "[3]", {1, 10});    // 9 5 1
+    check(Index::range(-1, -4, -2), "[2]", {7, 10});     // 9 7
+    check(Index::range(100, open, -4), "[3]", {1, 10});  // 9 5 1
 }
 
 TEST(Slice, an_integer_drops_its_axis) {
@@ -114,23 +112,40 @@ TEST(Slice, of_a_slice_counts_within_it) {
 
 TEST(Slice, refuses_what_lies_outside) {
     const Tensor t = tensor(Memory::GM, {4, 6});
-    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(4)}); }), "Tensor: index 4 is outside axis 0 with 4 elements");
-    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(0), Index::at(-7)}); }),
+    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(4)}); }),
+              "Tensor: index 4 is outside axis 0 with 4 elements");
+    EXPECT_EQ(error(ErrorKind::index,
+                    [&] {
+                        t.slice({Index::at(0), Index::at(-7)});
+                    }),
               "Tensor: index -7 is outside axis 1 with 6 elements");
-    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(0), Index::at(0), Index::at(0)}); }),
+    EXPECT_EQ(error(ErrorKind::index,
+                    [&] {
+                        t.slice({Index::at(0), Index::at(0), Index::at(0)});
+                    }),
               "Tensor: 3 indices for a tensor of 2 axes [4,6]");
-    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({ellipsis(), ellipsis()}); }), "Tensor: more than one ellipsis in a subscript");
+    EXPECT_EQ(error(ErrorKind::index,
+                    [&] {
+                        t.slice({ellipsis(), ellipsis()});
+                    }),
+              "Tensor: more than one ellipsis in a subscript");
     // an axis once dropped cannot be named again
-    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(0)}).slice({Index::at(0), Index::at(0)}); }),
+    EXPECT_EQ(error(ErrorKind::index,
+                    [&] {
+                        t.slice({Index::at(0)}).slice({Index::at(0), Index::at(0)});
+                    }),
               "Tensor: 2 indices for a tensor of 1 axes [6]");
 }
 
 TEST(Slice, refuses_to_select_nothing) {
     const Tensor t = tensor(Memory::GM, {4, 6});
-    const std::string message = "Tensor: the slice selects nothing of axis 1 with 6 elements; every slice must select at least one";
-    for (const Index& empty : {Index::range(3, 3), Index::range(4, 2), Index::range(6, open), Index::range(2, 4, -1), Index::range(open, 0)})
+    const std::string message =
+        "Tensor: the slice selects nothing of axis 1 with 6 elements; every slice must select at least one";
+    for (const Index& empty :
+         {Index::range(3, 3), Index::range(4, 2), Index::range(6, open), Index::range(2, 4, -1), Index::range(open, 0)})
         EXPECT_EQ(error(ErrorKind::value, [&] { t.slice({Index::at(0), empty}); }), message);
-    EXPECT_EQ(error(ErrorKind::value, [&] { t.slice({Index::range(0, 4, 0)}); }), "Tensor: a slice step of 0; it must not be 0");
+    EXPECT_EQ(error(ErrorKind::value, [&] { t.slice({Index::range(0, 4, 0)}); }),
+              "Tensor: a slice step of 0; it must not be 0");
     EXPECT_EQ(error(ErrorKind::value, [] { Tensor(Memory::UB).slice({Index::at(0)}); }),
               "Tensor: a UB tensor without a shape cannot be sliced; give it a size or load it first");
 }
@@ -141,7 +156,8 @@ TEST(Slice, is_stale_once_its_tensor_takes_another_shape) {
     const Tensor part = rows(out, 0, 2);
     model.issue("vabs", {&x, &out});
     EXPECT_EQ(out.shape().text(), "[2,128]");
-    const std::string message = "Tensor: this slice was taken before its UB tensor took the shape [2,128]; take the slice again";
+    const std::string message =
+        "Tensor: this slice is stale, it was taken before its UB tensor took the shape [2,128]; take the slice again";
     EXPECT_EQ(error(ErrorKind::state, [&] { part.shape(); }), message);
     EXPECT_EQ(error(ErrorKind::state, [&] { part.elements(); }), message);
     EXPECT_EQ(error(ErrorKind::state, [&] { part.region(); }), message);
@@ -164,11 +180,17 @@ TEST(Slice, keeps_the_type_of_its_storage_when_written) {
     Tensor row = out.slice({Index::at(2)}), two = rows(out, 0, 2);
     model.issue("vabs", {&x, &row});
     EXPECT_EQ(out.shape().text(), "[4,128]");
-    EXPECT_EQ(error(ErrorKind::value, [&] { model.issue("vabs", {&x, &two}); }),
+    EXPECT_EQ(error(ErrorKind::value,
+                    [&] {
+                        model.issue("vabs", {&x, &two});
+                    }),
               "vabs: writes [128] into a slice of [2,128]; they must have the same number of elements");
     Tensor wide = tensor(Memory::UB, {4, 128}, DType::FP32);
     Tensor wide_row = wide.slice({Index::at(2)});
-    EXPECT_EQ(error(ErrorKind::type, [&] { model.issue("vabs", {&x, &wide_row}); }),
+    EXPECT_EQ(error(ErrorKind::type,
+                    [&] {
+                        model.issue("vabs", {&x, &wide_row});
+                    }),
               "vabs: writes FP16 [128] into a slice of FP32 [128]; a slice keeps its dtype");
     EXPECT_EQ(model.program->size(), 1u);
 }

@@ -10,9 +10,7 @@ namespace {
 using base::Csv;
 using base::Curve;
 
-TEST(Text, concat_prints_as_streams_do) {
-    EXPECT_EQ(base::concat("a", 1, ' ', 2.5, std::string("b")), "a1 2.5b");
-}
+TEST(Text, concat_prints_as_streams_do) { EXPECT_EQ(base::concat("a", 1, ' ', 2.5, std::string("b")), "a1 2.5b"); }
 
 TEST(Text, trim_takes_blanks_of_both_ends_only) {
     EXPECT_EQ(base::trim(" \t a b\r\n"), "a b");
@@ -21,9 +19,7 @@ TEST(Text, trim_takes_blanks_of_both_ends_only) {
     EXPECT_EQ(base::trim(""), "");
 }
 
-TEST(Text, upper_changes_ascii_letters_only) {
-    EXPECT_EQ(base::upper("aZ09_\xC3\xA9"), "AZ09_\xC3\xA9");
-}
+TEST(Text, upper_changes_ascii_letters_only) { EXPECT_EQ(base::upper("aZ09_\xC3\xA9"), "AZ09_\xC3\xA9"); }
 
 TEST(Text, equal_ignoring_case_compares_whole_texts) {
     EXPECT_TRUE(base::equal_ignoring_case("Fp16", "fP16"));
@@ -70,25 +66,31 @@ TEST(Text, nearest_is_the_fewest_edits_with_case_ignored) {
 
 TEST(Text, nearest_allows_a_third_of_the_letters_and_at_least_one) {
     EXPECT_EQ(base::nearest("abc", {"abd"}), "abd");
-    EXPECT_FALSE(base::nearest("abc", {"ade"}));     // 2 edits of 3 letters
+    EXPECT_FALSE(base::nearest("abc", {"ade"}));  // 2 edits of 3 letters
     EXPECT_EQ(base::nearest("abcdef", {"abcdxy"}), "abcdxy");
     EXPECT_FALSE(base::nearest("abcdef", {"abcxyz"}));  // 3 edits of 6 letters
     EXPECT_EQ(base::nearest("a", {"b"}), "b");
     EXPECT_EQ(base::nearest("kitten", {"mitten"}), "mitten");
 }
 
+TEST(Text, nearest_takes_a_name_of_which_three_letters_or_more_are_the_beginning) {
+    EXPECT_EQ(base::nearest("asc", {"Descend", "Ascend910B1", "Ascend910B2"}), "Ascend910B1");
+    EXPECT_EQ(base::nearest("PIPE", {"PIPE-MTE1", "PIPS"}), "PIPE-MTE1");  // before what has fewer edits
+    EXPECT_FALSE(base::nearest("As", {"Ascend910B1"}));
+}
+
 TEST(Text, nearest_looks_at_no_endless_names) {
     const std::string longest(64, 'a'), longer(65, 'a');
     EXPECT_EQ(base::nearest(longest, {longest}), longest);
     EXPECT_FALSE(base::nearest(longer, {longer}));
-    EXPECT_FALSE(base::nearest(longest, {longer}));
+    EXPECT_FALSE(base::nearest("b" + longest.substr(1), {longer}));
     EXPECT_FALSE(base::nearest("", {"a"}));
     EXPECT_FALSE(base::nearest("a", {}));
 }
 
 TEST(Text, suggestion_is_a_piece_of_a_message) {
     EXPECT_EQ(base::suggestion("GN", {"GM", "UB"}), "; did you mean 'GM'?");
-    EXPECT_EQ(base::suggestion("register", {"GM", "UB"}), "");
+    EXPECT_EQ(base::suggestion("register", {"GM", "UB"}), ".");
 }
 
 TEST(Curve, is_read_by_linear_interpolation) {
@@ -137,7 +139,7 @@ TEST(Curve, refuses_points_that_do_not_grow) {
 }
 
 class CsvTest : public testing::Test {
-protected:
+  protected:
     Csv read(const std::string& text, const std::vector<std::string>& required = {}) {
         return Csv(folder_.write("chip/table.csv", text), required);
     }
@@ -148,7 +150,8 @@ protected:
 };
 
 TEST_F(CsvTest, reads_quotes_comments_blank_lines_crlf_and_a_byte_order_mark) {
-    const Csv table = read("\xEF\xBB\xBF# heading\r\nname, value ,note\r\n\r\na, 1 ,\"x, \"\"y\"\"\"\r\n# between\r\nb,2,z");
+    const Csv table =
+        read("\xEF\xBB\xBF# heading\r\nname, value ,note\r\n\r\na, 1 ,\"x, \"\"y\"\"\"\r\n# between\r\nb,2,z");
     ASSERT_EQ(table.rows().size(), 2u);
     EXPECT_EQ(table.text(table.rows()[0], "name"), "a");
     EXPECT_EQ(table.number(table.rows()[0], "value"), 1);

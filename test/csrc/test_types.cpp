@@ -58,7 +58,7 @@ TEST(Types, an_unknown_memory_is_answered_with_all_and_the_nearest) {
     EXPECT_EQ(error(ErrorKind::value, [] { parse_memory("L0D", "Tensor"); }),
               "Tensor: unknown mem_type 'L0D'; did you mean 'L0A'? Allowed: GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC");
     EXPECT_EQ(error(ErrorKind::value, [] { parse_memory("", "Tensor"); }),
-              "Tensor: unknown mem_type '' Allowed: GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC");
+              "Tensor: unknown mem_type ''. Allowed: GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC");
 }
 
 TEST(Types, an_unknown_pipe_is_answered_with_all_and_the_nearest) {
@@ -74,17 +74,19 @@ TEST(Types, an_instruction_runs_on_a_queue_or_on_slots_that_take_turns) {
     EXPECT_EQ(parse_queue("RVECST", "t"), Pipe::RVECST);
     for (const std::string group : {"PIPE-VEC", "PIPE-ALL"})
         EXPECT_EQ(error(ErrorKind::value, [&] { parse_queue(group, "RegisterOf"); }),
-                  "RegisterOf: '" + group + "' names no single pipe; an instruction runs on PIPE-MTE1, PIPE-MTE2, PIPE-MTE3, "
-                  "PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, RVECLD, RVECEX or RVECST");
+                  "RegisterOf: '" + group +
+                      "' names no single pipe; an instruction runs on PIPE-MTE1, PIPE-MTE2, PIPE-MTE3, "
+                      "PIPE-FIX, PIPE-M, PIPE-V, PIPE-S, RVECLD, RVECEX or RVECST");
     EXPECT_TRUE(has(error(ErrorKind::value, [] { parse_queue("PIPE-W", "t"); }), "unknown pipe 'PIPE-W'"));
 }
 
 TEST(Types, an_unknown_dtype_or_format_lists_each_name_once_and_no_other_spelling) {
     EXPECT_EQ(error(ErrorKind::value, [] { parse_dtype("FP17", "Tensor"); }),
-              "Tensor: unknown dtype 'FP17'; did you mean 'FP16'? Allowed: BOOL, UINT1, UINT2, UINT8, UINT16, UINT32, UINT64, "
+              "Tensor: unknown dtype 'FP17'; did you mean 'FP16'? Allowed: BOOL, UINT1, UINT2, UINT8, UINT16, UINT32, "
+              "UINT64, "
               "INT4, INT8, INT16, INT32, INT64, FP16, BF16, FP32");
     EXPECT_EQ(error(ErrorKind::value, [] { parse_format("NHCW", "Tensor"); }),
-              "Tensor: unknown format 'NHCW' Allowed: ND, NZ, NCHW, NHWC, NC1HWC0, FRACTAL");
+              "Tensor: unknown format 'NHCW'. Allowed: ND, NZ, NCHW, NHWC, NC1HWC0, FRACTAL");
 }
 
 TEST(Types, a_message_shows_no_more_than_64_letters_of_what_was_given) {
@@ -94,9 +96,10 @@ TEST(Types, a_message_shows_no_more_than_64_letters_of_what_was_given) {
 
 TEST(Types, bits_are_the_width_of_one_element) {
     const std::vector<std::pair<DType, int>> widths = {
-        {DType::unset, 0},   {DType::BOOL, 8},    {DType::UINT1, 1},  {DType::UINT2, 2}, {DType::UINT8, 8},  {DType::UINT16, 16},
-        {DType::UINT32, 32}, {DType::UINT64, 64}, {DType::INT4, 4},   {DType::INT8, 8},  {DType::INT16, 16}, {DType::INT32, 32},
-        {DType::INT64, 64},  {DType::FP16, 16},   {DType::BF16, 16},  {DType::FP32, 32}};
+        {DType::unset, 0},  {DType::BOOL, 8},    {DType::UINT1, 1},   {DType::UINT2, 2},
+        {DType::UINT8, 8},  {DType::UINT16, 16}, {DType::UINT32, 32}, {DType::UINT64, 64},
+        {DType::INT4, 4},   {DType::INT8, 8},    {DType::INT16, 16},  {DType::INT32, 32},
+        {DType::INT64, 64}, {DType::FP16, 16},   {DType::BF16, 16},   {DType::FP32, 32}};
     EXPECT_EQ(widths.size(), 16u);
     for (const auto& [dtype, width] : widths) EXPECT_EQ(bits(dtype), width) << name(dtype);
 }
@@ -125,6 +128,11 @@ TEST(Shape, is_equal_axis_by_axis) {
     EXPECT_TRUE((Shape{2, 6}) == (Shape{2, 6}));
     EXPECT_FALSE((Shape{2, 6}) == (Shape{3, 4}));
     EXPECT_FALSE((Shape{12}) == (Shape{12, 1}));
+    Shape shrunk{2, 6, 5};
+    shrunk.pop_back();
+    EXPECT_TRUE(shrunk == (Shape{2, 6}));  // however it came to be
+    shrunk.replace_last(7, "t");
+    EXPECT_TRUE(shrunk == (Shape{2, 7}));
 }
 
 TEST(Shape, takes_and_replaces_the_last_axis) {
@@ -142,7 +150,10 @@ TEST(Shape, refuses_extents_out_of_range) {
     EXPECT_EQ(error(ErrorKind::value, [] { Shape{-1}; }), "shape: axis 0 has extent -1; allowed are 1 to 2147483647");
     EXPECT_EQ(error(ErrorKind::value, [] { Shape{2147483648}; }),
               "shape: axis 0 has extent 2147483648; allowed are 1 to 2147483647");
-    EXPECT_EQ(error(ErrorKind::value, [] { Shape{INT64_MAX, INT64_MAX}; }),
+    EXPECT_EQ(error(ErrorKind::value,
+                    [] {
+                        Shape{INT64_MAX, INT64_MAX};
+                    }),
               "shape: axis 0 has extent 9223372036854775807; allowed are 1 to 2147483647");
 }
 
@@ -155,7 +166,10 @@ TEST(Shape, refuses_more_than_eight_axes) {
 TEST(Shape, refuses_more_elements_than_31_bits_count) {
     EXPECT_EQ((Shape{2147483647}).elements(), 2147483647);
     EXPECT_EQ((Shape{65535, 32768}).elements(), 2147450880);
-    EXPECT_EQ(error(ErrorKind::value, [] { Shape{65536, 32768}; }),
+    EXPECT_EQ(error(ErrorKind::value,
+                    [] {
+                        Shape{65536, 32768};
+                    }),
               "shape: more than 2147483647 elements (2^31-1), which is the most a tensor may have; split it");
 }
 

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace mskpp {
 
@@ -98,29 +100,31 @@ class Shape {
         extent_[static_cast<std::size_t>(rank_++)] = static_cast<std::int32_t>(extent);
         elements_ *= static_cast<std::int32_t>(extent);
     }
-    void pop_back() { elements_ /= extent_[static_cast<std::size_t>(--rank_)]; }
+    void pop_back() {
+        std::int32_t& last = extent_[static_cast<std::size_t>(--rank_)];
+        elements_ /= last;
+        last = 1;
+    }
     void replace_last(std::int64_t extent, std::string_view where);
 
     int rank() const { return rank_; }
     std::int32_t operator[](int axis) const { return extent_[static_cast<std::size_t>(axis)]; }
     std::int64_t elements() const { return elements_; }
-    bool operator==(const Shape& other) const {
-        if (rank_ != other.rank_ || elements_ != other.elements_) return false;
-        for (std::size_t i = 0; i < static_cast<std::size_t>(rank_); ++i)
-            if (extent_[i] != other.extent_[i]) return false;
-        return true;
-    }
+    // Extents behind the rank are 1, so that shapes compare as plain memory.
+    bool operator==(const Shape& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
     std::string text() const;  // "[32,48]"
 
   private:
     [[noreturn]] void refuse(std::int64_t extent, std::string_view where) const;
 
-    std::array<std::int32_t, max_rank> extent_{};
+    std::array<std::int32_t, max_rank> extent_{1, 1, 1, 1, 1, 1, 1, 1};
     std::int32_t rank_ = 0;
     std::int32_t elements_ = 1;
 };
 
 // Bytes of that many elements, the whole rounded up (three INT4 are two bytes).
 inline std::int64_t size_bytes(DType dtype, std::int64_t elements) { return (elements * bits(dtype) + 7) / 8; }
+
+static_assert(std::has_unique_object_representations_v<Shape>);
 
 }  // namespace mskpp
