@@ -221,6 +221,9 @@ def set_move_model(source: str, target: str, model: object | None, pipe: object 
     Makes the callable the cost of a path: model(inputs, outputs, attributes) -> (cycles, bytes). None removes it.
     """
 
+def check_memory(memory: str, who: str) -> None:
+    """Raises InputError unless it is the name of a memory."""
+
 def check_pipe(pipe: object | None, who: str) -> str:
     """The name of the pipe as results spell it."""
 

@@ -32,20 +32,26 @@ def _count(value: Any, what: str) -> int:
     return number
 
 
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"prof_data: {what} must be a str, got {type(value).__name__}")
+    return value
+
+
 class MovData:
     """Rates of moves."""
 
     def get(self, src: str, dst: str, bytes: int, transform: bool = False) -> float | None:
         """Measured bytes per cycle of a transfer of that many bytes; transform: the format changes on the way."""
-        return _costs().move_rate(src, dst, _count(bytes, "bytes"), bool(transform))
+        return _costs().move_rate(_text(src, "src"), _text(dst, "dst"), _count(bytes, "bytes"), bool(transform))
 
     def get_peak(self, src: str, dst: str) -> float | None:
         """Width of the path's port in bytes per cycle."""
-        return _costs().port_rate(src, dst)
+        return _costs().port_rate(_text(src, "src"), _text(dst, "dst"))
 
     def get_repeat(self, src: str, dst: str, repeat: int) -> float | None:
         """Measured bytes per cycle of a transfer of that many repeats."""
-        return _costs().move_repeat_rate(src, dst, _count(repeat, "repeat"))
+        return _costs().move_repeat_rate(_text(src, "src"), _text(dst, "dst"), _count(repeat, "repeat"))
 
 
 class MmadData:
@@ -53,7 +59,7 @@ class MmadData:
 
     def get(self, granularity: int, dtype: str = "FP16") -> float | None:
         """MAC per cycle at granularity = m*k*n; dtype: of the operands, or the whole key FP16_FP16_FP32."""
-        return _costs().mmad_rate(dtype.split("_")[0], _count(granularity, "granularity"))
+        return _costs().mmad_rate(_text(dtype, "dtype").split("_")[0], _count(granularity, "granularity"))
 
 
 class VectorData:
@@ -63,7 +69,7 @@ class VectorData:
 
     def get(self, granularity: int, instr_type: str) -> float | None:
         """Bytes per cycle of a call on that many elements; instr_type: the dtypes of the cost key, FP16_FP16_FP16."""
-        dtypes = " ".join(instr_type.upper().split("_"))
+        dtypes = " ".join(_text(instr_type, "instr_type").upper().split("_"))
         return _costs().vector_rate(self.instruction, dtypes, _count(granularity, "granularity"))
 
 

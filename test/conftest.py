@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from mskpp.core import context, outside
 from utils.registrations import forget_registrations
+
+from mskpp.core import context, outside
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -47,14 +47,19 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     def compare(name: str, text: str) -> None:
         file = GOLDEN / name
         if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             return
         expected = file.read_text(encoding="utf-8") if file.exists() else ""
         if text == expected:
             return
-        lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), f"test/golden/{name}", "now", lineterm="")
+        lines = difflib.unified_diff(
+            expected.splitlines(), text.splitlines(), f"test/golden/{name}", "now", lineterm=""
+        )
         shown = "\n".join(itertools.islice(lines, 60))
-        pytest.fail(f"{shown}\n\ntest/golden/{name} differs. If the new output is right: python3 build.py golden", pytrace=False)
+        pytest.fail(
+            f"{shown}\n\ntest/golden/{name} differs. If the new output is right: python3 build.py golden", pytrace=False
+        )
 
     return compare
 
@@ -65,6 +70,3 @@ def outside_chip() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "an instruction outside any", RuntimeWarning)
         yield
-
-
-needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

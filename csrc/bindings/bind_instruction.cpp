@@ -404,9 +404,8 @@ void bind_instruction(nb::module_& m) {
                                   {Py_tp_repr, slot_of(launch_repr)},
                                   {Py_tp_members, launch_members},
                                   {0, nullptr}};
-    instruction_type =
-        make_type("mskpp._core.Instruction", sizeof(InstructionObject), Py_TPFLAGS_HAVE_GC, instruction_slots);
-    launch_type = make_type("mskpp._core.Launch", sizeof(LaunchObject), 0, launch_slots);
+    instruction_type = make_type("mskpp.Instruction", sizeof(InstructionObject), Py_TPFLAGS_HAVE_GC, instruction_slots);
+    launch_type = make_type("mskpp.Launch", sizeof(LaunchObject), 0, launch_slots);
     m.attr("Instruction") = nb::borrow(reinterpret_cast<PyObject*>(instruction_type));
     m.attr("Launch") = nb::borrow(reinterpret_cast<PyObject*>(launch_type));
     m.def(

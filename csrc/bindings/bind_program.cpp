@@ -142,6 +142,9 @@ before everything issued on it earlier has ended.)");
           nb::arg("pipe").none(),
           "Makes the callable the cost of a path: model(inputs, outputs, attributes) -> (cycles, bytes). None removes "
           "it.");
+    m.def(
+        "check_memory", [](const std::string& memory, const std::string& who) { parse_memory(memory, who); },
+        nb::arg("memory"), nb::arg("who"), "Raises InputError unless it is the name of a memory.");
     m.def("check_pipe", check_pipe, nb::arg("pipe").none(), nb::arg("who"),
           "The name of the pipe as results spell it.");
 }

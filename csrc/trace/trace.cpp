@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t buffer_bytes = 1 << 20;
 constexpr std::size_t progress_step = 1000000;
+constexpr std::size_t most_digits = 32;
 constexpr std::int64_t picoseconds = 1000000;  // of a microsecond: the unit written times are counted in
 
 // A new file, written through a buffer under a hidden name; it gets its own name when it is whole, and is gone else.
@@ -124,19 +125,42 @@ class TraceWriter {
     }
 
   private:
-    // The moment in picoseconds; the same cycle always gives the same number.
-    std::int64_t moment(std::int64_t cycle) const {
-        return static_cast<std::int64_t>(static_cast<long double>(cycle) * picoseconds / mhz_);
+    // A time, in microseconds and picoseconds of the next. The same cycle always gives the same one.
+    struct Moment {
+        std::int64_t us, ps;
+        // The double that a reader makes of the written digits.
+        double value() const {
+            constexpr std::int64_t exact_us = (std::int64_t{1} << 53) / picoseconds - 1;
+            if (us < exact_us) return static_cast<double>(us * picoseconds + ps) / picoseconds;
+            char digits[most_digits];
+            double read = 0;
+            std::from_chars(digits, write(digits), read);
+            return read;
+        }
+        char* write(char* digits) const {
+            char* end = std::to_chars(digits, digits + most_digits, us).ptr;
+            *end++ = '.';
+            for (std::int64_t scale = picoseconds / 10; scale > 0; scale /= 10)
+                *end++ = static_cast<char>('0' + ps / scale % 10);
+            return end;
+        }
+    };
+
+    Moment moment(std::int64_t cycle) const {
+        constexpr long double most = 9e18L;  // picoseconds that an int64 holds: a quarter of a year
+        const long double time = static_cast<long double>(cycle) * picoseconds / mhz_;
+        if (time < most) return moment_of(static_cast<std::int64_t>(time));
+        const long double us = std::floor(static_cast<long double>(cycle) / mhz_);
+        const long double rest = std::fma(-us, static_cast<long double>(mhz_), static_cast<long double>(cycle));
+        const auto ps = static_cast<std::int64_t>(std::max(0.0L, rest) * picoseconds / mhz_);
+        return {static_cast<std::int64_t>(us), std::min(ps, picoseconds - 1)};
     }
 
-    void write_time(const char* key, std::int64_t value) {
-        char digits[32];
-        const std::int64_t whole = value / picoseconds, rest = value % picoseconds;
-        char* end = std::to_chars(digits, digits + sizeof digits, whole).ptr;
-        *end++ = '.';
-        for (std::int64_t scale = picoseconds / 10; scale > 0; scale /= 10)
-            *end++ = static_cast<char>('0' + rest / scale % 10);
-        out_ << key << std::string_view(digits, static_cast<std::size_t>(end - digits));
+    static Moment moment_of(std::int64_t ps) { return {ps / picoseconds, ps % picoseconds}; }
+
+    void write_time(const char* key, const Moment& time) {
+        char digits[most_digits];
+        out_ << key << std::string_view(digits, static_cast<std::size_t>(time.write(digits) - digits));
     }
 
     void write_ratio(double value) {
@@ -145,14 +169,17 @@ class TraceWriter {
         out_ << std::string_view(digits, static_cast<std::size_t>(end - digits));
     }
 
-    // A reader adds ts and dur as doubles; where that would pass the end, one picosecond less does not show.
+    // A reader adds ts and dur as doubles; where that would pass the end, the duration gives way.
     void write_span(std::int64_t begin, std::int64_t end) {
-        const std::int64_t from = moment(begin), to = moment(end);
-        const auto us = [](std::int64_t value) {
-            return static_cast<double>(value) / static_cast<double>(picoseconds);
-        };
-        std::int64_t duration = to - from;
-        if (duration > 0 && us(from) + us(duration) > us(to)) --duration;
+        const Moment from = moment(begin), to = moment(end);
+        Moment duration{to.us - from.us, to.ps - from.ps};
+        for (std::int64_t step = 1;; step *= 2) {
+            if (duration.ps < 0) duration = {duration.us - 1, duration.ps + picoseconds};
+            if (duration.us < 0) duration = {0, 0};
+            if (from.value() + duration.value() <= to.value() || (duration.us == 0 && duration.ps == 0)) break;
+            duration.us -= step / picoseconds;
+            duration.ps -= step % picoseconds;
+        }
         write_time(",\"ts\":", from);
         write_time(",\"dur\":", duration);
     }

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import numbers
 import os
 from collections.abc import Mapping
@@ -44,8 +43,8 @@ class Chip:
         if not isinstance(debug_mode, bool):
             raise at_user_line(ArgumentError, f"Chip: debug_mode must be a bool, got {type(debug_mode).__name__}")
         text = os.fspath(name)
-        if not isinstance(text, str) or "\0" in text:
-            raise at_user_line(InputError, "Chip: the name must be a str without null characters")
+        if not isinstance(text, str) or not text.isprintable():
+            raise at_user_line(InputError, "Chip: the name must be a str of printable characters")
         self._costs = _core.Costs.load(text, data.search_path())
         self._instructions = chip_instructions(self._costs)
         self._debug = debug_mode
@@ -89,8 +88,8 @@ class Chip:
         ratio = config["cache_hit_ratio"]
         if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
             raise at_user_line(ArgumentError, f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}")
-        if not (math.isfinite(ratio) and 0 <= ratio <= 1):
-            raise at_user_line(InputError, f"Chip: cache_hit_ratio is {float(ratio)}; allowed are 0 to 1")
+        if not 0 <= ratio <= 1:
+            raise at_user_line(InputError, f"Chip: cache_hit_ratio is {str(ratio)[:64]}; allowed are 0 to 1")
         self._hit_ratio = float(ratio)
         if self._program is not None:
             self._program.set_cache_hit_ratio(self._hit_ratio)
@@ -110,14 +109,16 @@ class Chip:
             raise at_user_line(InputError, "Chip: the summary path is empty or has control characters")
         path = Path(text)
         if path.suffix.lower() != ".csv" or not path.is_file():
-            raise at_user_line(InputError, f"Chip: summary '{path.name}' is not an existing .csv file")
+            raise at_user_line(InputError, f"Chip: summary '{path.name[:64]}' is not an existing .csv file")
         try:
             with path.open("rb") as file:
                 first = file.read(1)
         except OSError as error:
-            raise at_user_line(FileError, f"Chip: summary '{path.name}' cannot be read: {error.strerror}") from None
+            raise at_user_line(
+                FileError, f"Chip: summary '{path.name[:64]}' cannot be read: {error.strerror}"
+            ) from None
         if not first or path.stat().st_size > _LARGEST_SUMMARY_BYTES:
-            raise at_user_line(InputError, f"Chip: summary '{path.name}' is empty or larger than 1 GiB")
+            raise at_user_line(InputError, f"Chip: summary '{path.name[:64]}' is empty or larger than 1 GiB")
         self._prof_summary = path.resolve()
 
     def disable_instr_log(self) -> None:
@@ -133,7 +134,7 @@ class Chip:
 
     @property
     def result(self) -> Result:
-        """The prediction. Raises StateError before the block ended, and after one that ended with an exception."""
+        """The prediction. Raises StateError before the block has ended, and after one that could not be scheduled."""
         if self._result is None:
             when = (
                 "is ready when its block has ended" if self._state != "failed" else "does not exist: its block failed"

@@ -43,7 +43,9 @@ class PrefModel:
 
     def size(self) -> int:
         """Work: bytes of a move, operations of a computation. By default a plain move's, or the elements of x."""
-        return self.attr["bytes"] if "bytes" in self.attr else math.prod(self.inputs[0].size)
+        if "bytes" in self.attr:
+            return int(self.attr["bytes"])
+        return next((math.prod(t.size or ()) for t in self.inputs if isinstance(t, _core.Tensor)), 0)
 
     def time(self) -> float:
         """Cycles: a finite number of at least 0; it is rounded up. 0 means free."""
@@ -72,7 +74,7 @@ def _number(value: Any, cls: type, method: str, name: str) -> float:
         raise at_user_line(CountOverflowError, f"{where}; at most 2^62 is allowed") from None
     if not math.isfinite(plain) or plain < 0:
         raise at_user_line(InputError, f"{where}; it must be a finite number of at least 0")
-    if plain > _MOST_CYCLES:
+    if (value if isinstance(value, int) else plain) > _MOST_CYCLES:
         raise at_user_line(CountOverflowError, f"{where}; at most 2^62 is allowed")
     return value if isinstance(value, int) else plain
 
@@ -136,9 +138,9 @@ def RegisterPrefOf(name: str) -> Callable[[type], type]:
 def RegisterOf(name: str) -> Callable[[type], Any]:
     """Decorator: the class is an instruction from now on, called as ``mskpp.<name in lower case>(x, ..., out)()``.
      The class has ``pipe`` and ``infer_shape(inputs, outputs, attr)``, which sets size, dtype and format of the outputs
-    (or returns new ones). The last Tensor of a call is the output; keyword arguments become attr. For a path, MOV-
-    SRC_TO_DST, only ``pipe`` counts. Returns the instruction. Raises ArgumentError or InputError for another kind of name
-    or class.
+    or returns new ones. The last Tensor of a call is the output; keyword arguments become attr. For a path,
+    MOV-SRC_TO_DST, only ``pipe`` counts. Returns the instruction.
+    Raises ArgumentError or InputError for another kind of name or class.
     """
     canonical = _canonical(name, "RegisterOf")
 
@@ -148,6 +150,8 @@ def RegisterOf(name: str) -> Callable[[type], Any]:
         pipe = _core.check_pipe(getattr(cls, "pipe", None), f"RegisterOf: {canonical}")
         move = _MOVE.fullmatch(canonical)
         if move:
+            for memory in move.groups():
+                _core.check_memory(memory, f"RegisterOf: {canonical}")
             _move_pipes[canonical] = pipe
             if canonical in _models:
                 RegisterPrefOf(canonical)(_models[canonical])
@@ -244,15 +248,15 @@ class OwnLaunch:
         if name in _models:
             return _ask(_models[name], name, self.inputs, outputs, self.attr)
         dtypes = " ".join(str(t.dtype) for t in (*self.inputs, *outputs) if isinstance(t, _core.Tensor))
-        first = self.inputs[0]
-        cycles = _core.vector_cycles(name, dtypes, first)
-        if cycles is None:
+        first = next((t for t in self.inputs if isinstance(t, _core.Tensor)), None)
+        cycles = None if first is None else _core.vector_cycles(name, dtypes, first)
+        if first is None or cycles is None:
             raise at_user_line(
                 ArgumentError,
-                f"{self._made_by.__name__}: no cost for {dtypes}. "
+                f"{self._made_by.__name__}: no cost for {dtypes or 'no Tensor'}. "
                 "Register one with RegisterPrefOf: docs/add_an_instruction.md",
             )
-        return cycles, math.prod(first.size)
+        return cycles, math.prod(first.size or ())
 
 
 def find(function: str) -> OwnInstruction | None:

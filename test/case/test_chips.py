@@ -20,18 +20,32 @@ from mskpp.errors import ArgumentError, DataError, FileError, InputError
 
 # name: cube cores, vector cores, MHz. From the public CANN platform configuration.
 CHIPS = {
-    "Ascend350_354f": (14, 28, 1650), "Ascend350_355e": (16, 32, 1650), "Ascend910B1": (24, 48, 1850),
-    "Ascend910B2": (24, 48, 1800), "Ascend910B2C": (24, 48, 1800), "Ascend910B3": (20, 40, 1800),
-    "Ascend910B4": (20, 40, 1500), "Ascend910B4-1": (20, 40, 1500), "Ascend910_9362": (20, 40, 1500),
-    "Ascend910_9363": (20, 40, 1500), "Ascend910_9372": (20, 40, 1800), "Ascend910_9381": (24, 48, 1800),
-    "Ascend910_9382": (24, 48, 1800), "Ascend910_9391": (24, 48, 1850), "Ascend910_9392": (24, 48, 1850),
-    "Ascend950DT_950x": (8, 16, 1650), "Ascend950DT_950y": (8, 16, 1650), "Ascend950PR_950z": (4, 8, 1650),
+    "Ascend350_354f": (14, 28, 1650),
+    "Ascend350_355e": (16, 32, 1650),
+    "Ascend910B1": (24, 48, 1850),
+    "Ascend910B2": (24, 48, 1800),
+    "Ascend910B2C": (24, 48, 1800),
+    "Ascend910B3": (20, 40, 1800),
+    "Ascend910B4": (20, 40, 1500),
+    "Ascend910B4-1": (20, 40, 1500),
+    "Ascend910_9362": (20, 40, 1500),
+    "Ascend910_9363": (20, 40, 1500),
+    "Ascend910_9372": (20, 40, 1800),
+    "Ascend910_9381": (24, 48, 1800),
+    "Ascend910_9382": (24, 48, 1800),
+    "Ascend910_9391": (24, 48, 1850),
+    "Ascend910_9392": (24, 48, 1850),
+    "Ascend950DT_950x": (8, 16, 1650),
+    "Ascend950DT_950y": (8, 16, 1650),
+    "Ascend950PR_950z": (4, 8, 1650),
     **{f"Ascend950DT_957{n}": (28, 56, 1650) for n in range(1, 9)},
     **{f"Ascend950DT_958{n}": (32, 64, 1650) for n in range(1, 9)},
     **{f"Ascend950DT_{n}": (36, 72, 1800) for n in ("9591", "9592", "9595", "9596", "95A1", "95A2")},
     **{f"Ascend950PR_957{n}": (28, 56, 1650) for n in "9bcd"},
-    "Ascend950PR_9589": (32, 64, 1650), "Ascend950PR_958b": (32, 64, 1650), "Ascend950PR_9599": (36, 72, 1800),
-}  # fmt: skip
+    "Ascend950PR_9589": (32, 64, 1650),
+    "Ascend950PR_958b": (32, 64, 1650),
+    "Ascend950PR_9599": (36, 72, 1800),
+}
 OF_950 = [name for name in CHIPS if name.startswith("Ascend950")]
 
 
@@ -68,7 +82,8 @@ def test_older_names_of_the_950_family(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alias", "name"), [("Ascend910_95", "Ascend950PR_9589"), ("ascend910_958A", "Ascend950PR_958b"), ("910b4-1", "Ascend910B4-1")]
+    ("alias", "name"),
+    [("Ascend910_95", "Ascend950PR_9589"), ("ascend910_958A", "Ascend950PR_958b"), ("910b4-1", "Ascend910B4-1")],
 )
 def test_particular_aliases(alias: str, name: str) -> None:
     chip = Chip(alias)
@@ -115,17 +130,20 @@ def test_instructions_lost_on_the_950(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Ascend910B9", "unknown chip 'Ascend910B9'; did you mean 'Ascend910B1'? Known: Ascend350_354f, Ascend350_355e, "
-         "Ascend910B1, ... (44 more). Add a folder: docs/add_a_chip.md"),
+        (
+            "Ascend910B9",
+            "unknown chip 'Ascend910B9'; did you mean 'Ascend910B1'? Known: Ascend350_354f, Ascend350_355e, "
+            "Ascend910B1, ... (44 more). Add a folder: docs/add_a_chip.md",
+        ),
         ("Ascend910B", "unknown chip 'Ascend910B'; did you mean 'Ascend910B1'?"),
         ("", "unknown chip ''. Known: "),
         ("A" * 100_000, "unknown chip '" + "A" * 64 + "'. Known: "),
         ("核心", "unknown chip '核心'. Known: "),
         ("no/such/folder", "folder 'no/such/folder' has no chip.csv. How to write one: docs/add_a_chip.md"),
         (".", "unknown chip '.'. Known: "),
-        ("a\0b", "the name must be a str without null characters"),
+        ("a\0b", "the name must be a str of printable characters"),
     ],
-)  # fmt: skip
+)
 def test_unknown_names(name: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         Chip(name)
@@ -136,7 +154,9 @@ def test_unknown_names(name: str, words: str) -> None:
 
 @pytest.mark.parametrize("name", [None, 910, True, b"Ascend910B1", ["Ascend910B1"]], ids=repr)
 def test_names_that_are_no_text(name: Any) -> None:
-    with pytest.raises(ArgumentError, match=rf"Chip: the name must be a str or a path, got {type(name).__name__} \(test_chips"):
+    with pytest.raises(
+        ArgumentError, match=rf"Chip: the name must be a str or a path, got {type(name).__name__} \(test_chips"
+    ):
         Chip(name)
 
 
@@ -150,7 +170,7 @@ def test_a_path_of_bytes_is_no_name() -> None:
         def __fspath__(self) -> bytes:
             return b"Ascend910B1"
 
-    with pytest.raises(InputError, match="the name must be a str without null characters"):
+    with pytest.raises(InputError, match="the name must be a str of printable characters"):
         Chip(Bytes())
 
 
@@ -167,9 +187,11 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def chip_folder(tmp_path: Path) -> Write:
-    """chip_folder(name, key=value ..., files={name: text}): a folder that inherits Ascend910B1 unless told otherwise."""
+    """chip_folder(name, key=value ..., files={name: text}): a folder that inherits Ascend910B1 by default."""
 
-    def write(name: str = "MyChip", files: dict[str, str] | None = None, base: str | None = "Ascend910B1", **keys: Any) -> Path:
+    def write(
+        name: str = "MyChip", files: dict[str, str] | None = None, base: str | None = "Ascend910B1", **keys: Any
+    ) -> Path:
         folder = tmp_path / "mine" / name
         folder.mkdir(parents=True, exist_ok=True)
         lines = ["# mine", "key,value", *([f"base,{base}"] if base else [])]
@@ -199,7 +221,9 @@ def test_a_folder_by_its_path(chip_folder: Write) -> None:
     assert (twice, origin) in ((2 * base, "inherited"), (2 * base - 1, "inherited"))  # the same time at twice the clock
 
 
-def test_a_folder_of_the_current_directory_is_found_by_its_name(chip_folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_the_current_directory_is_found_by_its_name(
+    chip_folder: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(chip_folder().parent)
     assert Chip("MyChip").name == "MyChip"
 
@@ -262,19 +286,24 @@ def test_a_chip_on_its_own_has_only_port_widths(chip_folder: Write) -> None:
 def test_bases_of_single_tables(chip_folder: Write) -> None:
     folder = chip_folder(base="Ascend950PR_9589", base__vec="Ascend910B2", clock_mhz=1650)
     assert Chip(folder).notes == [
-        "MyChip inherits costs from Ascend950PR_9589: mov, mmad", "MyChip inherits costs from Ascend910B1: vec",
-    ]  # fmt: skip
+        "MyChip inherits costs from Ascend950PR_9589: mov, mmad",
+        "MyChip inherits costs from Ascend910B1: vec",
+    ]
 
 
 def test_lost_instructions(chip_folder: Write) -> None:
     folder = chip_folder(lost_instructions="VADD VMUL")
-    with pytest.raises(InputError, match=r"vadd: MyChip \(architecture 2201\) does not have this instruction"), Chip(folder):
+    with (
+        pytest.raises(InputError, match=r"vadd: MyChip \(architecture 2201\) does not have this instruction"),
+        Chip(folder),
+    ):
         tables.vector_call("VADD", ["FP16"] * 3, 128)
 
 
 def test_an_own_instruction_is_one_row(chip_folder: Write) -> None:
     columns = "function,instruction,arguments,reads,writes,accumulates,pipe,work,cost,out_dtype,out_shape,summary"
-    rows = f"{columns}\nvsquare,VSQUARE,x y,x,y,,PIPE-V,x,rate x out,x,x,Square\nvnop,VNOP,x y,x,y,,PIPE-V,x,fixed 3,x,x,Nothing\n"
+    square, nothing = "rate x out,x,x,Square", "fixed 3,x,x,Nothing"
+    rows = f"{columns}\nvsquare,VSQUARE,x y,x,y,,PIPE-V,x,{square}\nvnop,VNOP,x y,x,y,,PIPE-V,x,{nothing}\n"
     table = "instruction,dtypes,elements,bytes_per_cycle\nVSQUARE,FP16 FP16,128,64\n"
     folder = chip_folder(files={"instructions.csv": rows, "vec.csv": table})
     with Chip(folder) as chip:
@@ -285,6 +314,21 @@ def test_an_own_instruction_is_one_row(chip_folder: Write) -> None:
     assert list(chip.result.instructions) == ["VSQUARE", "VNOP"]
     with pytest.raises(AttributeError):  # it belongs to that chip
         mskpp.vsquare  # noqa: B018
+
+
+def test_a_registered_instruction_may_take_its_cost_from_the_chips_table(chip_folder: Write) -> None:
+    @mskpp.RegisterOf("VSQUARE")
+    class Square:
+        pipe = "PIPE-V"
+
+        def infer_shape(self, inputs: Any, outputs: Any) -> None:
+            outputs[0].dtype, outputs[0].size = "FP16", inputs[0].size
+
+    table = "instruction,dtypes,elements,bytes_per_cycle\nVSQUARE,FP16 FP16,128,64\n"
+    with Chip(chip_folder(files={"vec.csv": table})) as chip:
+        mskpp.vsquare(Tensor("UB", "FP16", [128], None, True), Tensor("UB"))()
+    [event] = chip.result.events()
+    assert (event.end, event.work) == (4, 128)
 
 
 BAD_CHIPS: dict[str, tuple[dict[str, Any], str]] = {
@@ -312,31 +356,48 @@ def test_chip_files_that_cannot_be_used(chip_folder: Write, what: str) -> None:
     assert "data: " in str(caught.value)
 
 
-MOV, VEC, PATHS = "path,bytes,gib_per_s\n", "instruction,dtypes,elements,bytes_per_cycle\n", "source,target,pipe,port_bytes_per_cycle\n"
+MOV, VEC, PATHS = (
+    "path,bytes,gib_per_s\n",
+    "instruction,dtypes,elements,bytes_per_cycle\n",
+    "source,target,pipe,port_bytes_per_cycle\n",
+)
 BAD_TABLES = {
-    "no rate": ("mov.csv", MOV + "GM_TO_UB,1024,\n", r"MyChip/mov.csv:2: gib_per_s is ''; it must be a finite number above 0"),
+    "no rate": (
+        "mov.csv",
+        MOV + "GM_TO_UB,1024,\n",
+        r"MyChip/mov.csv:2: gib_per_s is ''; it must be a finite number above 0",
+    ),
     "rate 0": ("mov.csv", MOV + "GM_TO_UB,1024,0\n", "gib_per_s is '0'"),
     "rate NaN": ("mov.csv", MOV + "GM_TO_UB,1024,nan\n", "gib_per_s is 'nan'"),
     "rate infinite": ("mov.csv", MOV + "GM_TO_UB,1024,1e999\n", "gib_per_s is '1e999'"),
     "size negative": ("mov.csv", MOV + "GM_TO_UB,-4,10\n", "bytes is '-4'"),
     "sizes fall": ("mov.csv", MOV + "GM_TO_UB,1024,9\nGM_TO_UB,1024,9\n", "size 1024 does not follow a smaller one"),
     "rate falls to nothing": (
-        "mov.csv", MOV + "GM_TO_UB,1024,40\nGM_TO_UB,2048,9\n",
-        "mov.csv:3: rate 9 is below a quarter of 40, the best rate at smaller sizes; such a point is a failed measurement",
+        "mov.csv",
+        MOV + "GM_TO_UB,1024,40\nGM_TO_UB,2048,9\n",
+        "mov.csv:3: rate 9 is below a quarter of 40, the best rate at smaller sizes; such a point is a failed measure",
     ),
     "a cell too few": ("mov.csv", MOV + "GM_TO_UB,1024\n", "has 2 cells, the header has 3"),
     "a cell too many": ("mov.csv", MOV + "GM_TO_UB,1024,5,6\n", "has 4 cells, the header has 3"),
     "no path": ("mov.csv", MOV + "GM-UB,1024,5\n", "path 'GM-UB' is not written SOURCE_TO_TARGET"),
     "unknown memory": ("mov.csv", MOV + "GM_TO_XX,1024,5\n", "unknown mem_type 'XX'"),
-    "missing column": ("mov.csv", "path,bytes\nGM_TO_UB,1024\n", "mov.csv has no column 'gib_per_s'; it has path, bytes, it needs"),
+    "missing column": (
+        "mov.csv",
+        "path,bytes\nGM_TO_UB,1024\n",
+        "mov.csv has no column 'gib_per_s'; it has path, bytes, it needs",
+    ),
     "empty file": ("mov.csv", "", "mov.csv has no column 'path'; it has none"),
     "unknown dtype": ("vec.csv", VEC + "VADD,FP16 XX FP16,128,5\n", "vec.csv:2: unknown dtype 'XX'"),
     "no dtypes": ("vec.csv", VEC + "VADD,,128,5\n", "names no instruction or no dtypes"),
     "no instruction": ("vec.csv", VEC + ",FP16,128,5\n", "names no instruction or no dtypes"),
     "unknown pipe": ("paths.csv", PATHS + "GM,UB,PIPE-X,5\n", "paths.csv:2: unknown pipe 'PIPE-X'"),
     "path twice": ("paths.csv", PATHS + "GM,UB,PIPE-V,5\nGM,UB,PIPE-V,6\n", "path GM_TO_UB stands here a second time"),
-    "key twice": ("chip.csv", "key,value\nclock_mhz,5\nclock_mhz,6\n", "chip.csv:3: key 'clock_mhz' stands here a second time"),
-}  # fmt: skip
+    "key twice": (
+        "chip.csv",
+        "key,value\nclock_mhz,5\nclock_mhz,6\n",
+        "chip.csv:3: key 'clock_mhz' stands here a second time",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", BAD_TABLES)
@@ -396,7 +457,7 @@ def test_a_table_of_many_gigabytes(chip_folder: Write) -> None:
     folder = chip_folder()
     with open(folder / "mov.csv", "wb") as file:
         file.truncate((64 << 20) + 1)
-    with pytest.raises(DataError, match="mov.csv is larger than 64 MiB"):
+    with pytest.raises(DataError, match=r"mov.csv is larger than 64 MiB"):
         Chip(folder)
 
 
@@ -404,7 +465,7 @@ def test_a_table_of_many_gigabytes(chip_folder: Write) -> None:
 def test_a_table_that_may_not_be_read(chip_folder: Write) -> None:
     folder = chip_folder(files={"mov.csv": MOV})
     (folder / "mov.csv").chmod(0)
-    with pytest.raises(FileError, match="mov.csv cannot be read; check its permissions"):
+    with pytest.raises(FileError, match=r"mov.csv cannot be read; check its permissions"):
         Chip(folder)
 
 
@@ -419,7 +480,7 @@ def test_any_bytes_give_an_error_and_no_crash(chip_folder: Write) -> None:
     folder = chip_folder()
     good = (tables.CHIPS / "Ascend910B1" / "mov.csv").read_bytes()[:400]
     for cut in range(0, 400, 7):
-        for damaged in (good[:cut], good[:cut] + b"\xff\0\"," + good[cut:]):
+        for damaged in (good[:cut], good[:cut] + b'\xff\0",' + good[cut:]):
             (folder / "mov.csv").write_bytes(damaged)
             try:
                 Chip(folder)

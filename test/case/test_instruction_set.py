@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each of the 63 instructions: how it is called, what it costs, reads and writes. The list of them is the package's own table."""
+"""Each of the 63 instructions: how it is called, what it costs, reads and writes. The list is the package's table."""
 
 from __future__ import annotations
 
@@ -39,9 +39,13 @@ def arguments_of(name: str) -> list[str]:
 def attributes_for(name: str, dtypes: list[str]) -> dict[str, Any]:
     """Arguments beside the operands that lead to these dtypes."""
     values = {
-        "dtype": dtypes[-1], "fill_shape": [4, 128], "broadcast_num": 8, "reduce_num": 4, "reserve_num": 77,
+        "dtype": dtypes[-1],
+        "fill_shape": [4, 128],
+        "broadcast_num": 8,
+        "reduce_num": 4,
+        "reserve_num": 77,
         "if_mix": dtypes[0] == "FP16" and dtypes[-1] == "FP32",
-    }  # fmt: skip
+    }
     return {key: value for key, value in values.items() if key in arguments_of(name)}
 
 
@@ -120,8 +124,12 @@ def test_wrong_numbers_of_arguments_show_the_call(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_operands_that_are_no_tensors(name: str) -> None:
     for wrong in ("x", True, None, [1], object()):
-        with pytest.raises(ArgumentError, match=rf"^{name}: x must be a Tensor, got \w+ \(test_instruction_set\.py:\d+\)$"):
-            BUILT_IN[name](*[wrong] * len([p for p in arguments_of(name) if p in "xyzb"]), **attributes_for(name, ["FP16"]))
+        with pytest.raises(
+            ArgumentError, match=rf"^{name}: x must be a Tensor, got \w+ \(test_instruction_set\.py:\d+\)$"
+        ):
+            BUILT_IN[name](
+                *[wrong] * len([p for p in arguments_of(name) if p in "xyzb"]), **attributes_for(name, ["FP16"])
+            )
 
 
 # --- results of a call ---
@@ -208,7 +216,7 @@ def test_operands_lie_in_ub(name: str) -> None:
 def test_inputs_without_a_type(name: str) -> None:
     operands = [Tensor("UB"), ub(), Tensor("UB")] if "z" in arguments_of(name) else [Tensor("UB"), Tensor("UB")]
     attributes = attributes_for(name, ["FP16", "FP16"])
-    with pytest.raises(InputError, match="x, a UB tensor .* has no dtype or no size yet"), Chip("Ascend910B1"):
+    with pytest.raises(InputError, match=r"x, a UB tensor .* has no dtype or no size yet"), Chip("Ascend910B1"):
         getattr(mskpp, name)(*operands, **attributes)()
 
 
@@ -277,16 +285,26 @@ def test_scalars_that_are_no_numbers(value: Any) -> None:
 def test_vtranspose_takes_256_elements() -> None:
     with Chip("Ascend910B1"):
         assert mskpp.vtranspose(ub(size=[4, 64]), Tensor("UB"))()[0].size == [4, 64]
-    with pytest.raises(InputError, match=r"vtranspose: x has 255 elements \[255\]; it must have exactly 256"):
-        with Chip("Ascend910B1"):
-            mskpp.vtranspose(ub(size=[255]), Tensor("UB"))()
+    with (
+        pytest.raises(InputError, match=r"vtranspose: x has 255 elements \[255\]; it must have exactly 256"),
+        Chip("Ascend910B1"),
+    ):
+        mskpp.vtranspose(ub(size=[255]), Tensor("UB"))()
 
 
 @pytest.mark.parametrize(
     ("size", "count", "expected"),
-    [([4, 128], 4, [4, 32]), ([4, 128], 128, [4]), ([4, 128], 1000, [4]), ([128], 128, [1]), ([128], 300, [1]),
-     ([4, 100], 3, [4, 33]), ([2, 3, 64], 64, [2, 3]), ([4, 128], 1, [4, 128])],
-)  # fmt: skip
+    [
+        ([4, 128], 4, [4, 32]),
+        ([4, 128], 128, [4]),
+        ([4, 128], 1000, [4]),
+        ([128], 128, [1]),
+        ([128], 300, [1]),
+        ([4, 100], 3, [4, 33]),
+        ([2, 3, 64], 64, [2, 3]),
+        ([4, 128], 1, [4, 128]),
+    ],
+)
 def test_reductions_shorten_the_last_axis(size: list[int], count: int, expected: list[int]) -> None:
     with Chip("Ascend910B1"):
         assert mskpp.vcadd(ub(size=size), Tensor("UB"), count)()[0].size == expected
@@ -306,7 +324,7 @@ def test_counts_and_shapes_out_of_range() -> None:
         mskpp.vector_dup(ub(size=[1]), Tensor("UB"), [0])
     with pytest.raises(InputError, match=r"vbrcb: broadcast_num: .*(extent|elements)"), Chip("Ascend910B1"):
         mskpp.vbrcb(ub("UINT16"), Tensor("UB"), 2**31 - 1)()
-    with pytest.raises(InputError, match="vbitsort: (axis|more than)"), Chip("Ascend910B1"):
+    with pytest.raises(InputError, match=r"vbitsort: (axis|more than)"), Chip("Ascend910B1"):
         mskpp.vbitsort(ub(size=[2**30]), ub(size=[2**30]), Tensor("UB"))()
 
 
@@ -321,9 +339,11 @@ def test_conversions_take_any_spelling_of_the_dtype() -> None:
 
 @pytest.mark.parametrize("name", ["vaddreluconv", "vsubreluconv"])
 def test_narrowing(name: str) -> None:
-    with pytest.raises(ArgumentError, match="x is INT32 .* it converts FP32 to FP16, and FP16 or INT16 to INT8"):
-        with Chip("Ascend910B1"):
-            getattr(mskpp, name)(ub("INT32"), ub("INT32"), Tensor("UB"))()
+    with (
+        pytest.raises(ArgumentError, match=r"x is INT32 .* it converts FP32 to FP16, and FP16 or INT16 to INT8"),
+        Chip("Ascend910B1"),
+    ):
+        getattr(mskpp, name)(ub("INT32"), ub("INT32"), Tensor("UB"))()
 
 
 @pytest.mark.parametrize("name", ["vmla", "vaxpy"])
@@ -336,7 +356,10 @@ def test_if_mix_is_a_bool(name: str, value: Any) -> None:
 def test_vmrgsort_takes_its_dtypes_from_both_operands() -> None:
     with pytest.raises(ArgumentError, match="vmrgsort: no cost for FP16 FP16 FP16"), Chip("Ascend910B1"):
         mskpp.vmrgsort(ub(), ub(), Tensor("UB"))()
-    with pytest.raises(ArgumentError, match="vmrgsort: y must be a Tensor; its dtype decides the cost"), Chip("Ascend910B1"):
+    with (
+        pytest.raises(ArgumentError, match="vmrgsort: y must be a Tensor; its dtype decides the cost"),
+        Chip("Ascend910B1"),
+    ):
         mskpp.vmrgsort(ub(), 3, Tensor("UB"))()
 
 
@@ -403,12 +426,18 @@ def test_writing_into_a_slice() -> None:
         out = mskpp.vadd(ub(), ub(), z[2:6])()[0]
         assert out.size == [4, 128] and z.size == [8, 128]
         assert z[2:6].is_valid() and not z.is_valid()
-    with pytest.raises(ArgumentError, match=r"vadd: writes FP16 \[4,128\] into a slice of FP32 \[4,128\]; a slice keeps"):
-        with Chip("Ascend910B1"):
-            mskpp.vadd(ub(), ub(), Tensor("UB", "FP32", [8, 128])[:4])()
-    with pytest.raises(InputError, match=r"writes \[4,128\] into a slice of \[5,128\]; they must have the same number"):
-        with Chip("Ascend910B1"):
-            mskpp.vadd(ub(), ub(), Tensor("UB", "FP16", [8, 128])[:5])()
+    with (
+        pytest.raises(
+            ArgumentError, match=r"vadd: writes FP16 \[4,128\] into a slice of FP32 \[4,128\]; a slice keeps"
+        ),
+        Chip("Ascend910B1"),
+    ):
+        mskpp.vadd(ub(), ub(), Tensor("UB", "FP32", [8, 128])[:4])()
+    with (
+        pytest.raises(InputError, match=r"writes \[4,128\] into a slice of \[5,128\]; they must have the same number"),
+        Chip("Ascend910B1"),
+    ):
+        mskpp.vadd(ub(), ub(), Tensor("UB", "FP16", [8, 128])[:5])()
 
 
 # --- the two pairs of brackets ---
@@ -420,7 +449,9 @@ def test_a_launch_tells_what_it_is() -> None:
     with Chip("Ascend910B1"):
         launch()
         for arguments, keywords in (((1,), {}), ((), {"x": 1})):
-            with pytest.raises(ArgumentError, match="vadd: the second pair of brackets takes no arguments; it is called as "):
+            with pytest.raises(
+                ArgumentError, match="vadd: the second pair of brackets takes no arguments; it is called as "
+            ):
                 launch(*arguments, **keywords)
 
 

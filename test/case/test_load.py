@@ -19,9 +19,11 @@ CHIPS = ("Ascend910B1", "Ascend950PR_9589")
 PATHS = {chip: {(row["source"], row["target"]): row for row in tables.rows(chip, "paths")} for chip in CHIPS}
 LEGAL = [(chip, *path) for chip in CHIPS for path in PATHS[chip] if "VEC" not in path]
 ILLEGAL = [
-    (chip, source, target) for chip in CHIPS for source, target in itertools.product(MEMORIES, repeat=2)
+    (chip, source, target)
+    for chip in CHIPS
+    for source, target in itertools.product(MEMORIES, repeat=2)
     if (source, target) not in PATHS[chip]
-]  # fmt: skip
+]
 
 
 def ready(memory: str, dtype: str = "FP16", size: Any = (16, 16), layout: str | None = None) -> Tensor:
@@ -42,7 +44,9 @@ def test_every_other_path_is_an_error(chip: str, source: str, target: str) -> No
     ways = [other for one, other in PATHS[chip] if one == source]
     with pytest.raises(InputError) as caught, Chip(chip):
         Tensor(target).load(ready(source))
-    message = f"load: {chip} has no path {source} to {target}; from {source} data goes to {', '.join(ways) or 'nowhere'} ("
+    message = (
+        f"load: {chip} has no path {source} to {target}; from {source} data goes to {', '.join(ways) or 'nowhere'} ("
+    )
     assert str(caught.value).startswith(message)
 
 
@@ -88,12 +92,17 @@ def test_a_target_of_at_least_the_size_is_enough(size: list[int]) -> None:
 def test_a_smaller_target_is_an_error() -> None:
     with pytest.raises(InputError) as caught, Chip("Ascend910B1"):
         Tensor("UB", "FP16", [16, 16])[:15].load(ready("GM"))
-    assert "the target [15,16] is smaller than the source [16,16]; it must hold at least 256 elements" in str(caught.value)
+    assert "the target [15,16] is smaller than the source [16,16]; it must hold at least 256 elements" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize("source", [Tensor("L1"), Tensor("L1", "FP16"), Tensor("L1", None, [4])], ids=repr)
 def test_a_source_without_dtype_or_size_is_an_error(source: Tensor) -> None:
-    with pytest.raises(InputError, match="has no dtype or no size yet; give it both, or load it first"), Chip("Ascend910B1"):
+    with (
+        pytest.raises(InputError, match="has no dtype or no size yet; give it both, or load it first"),
+        Chip("Ascend910B1"),
+    ):
         Tensor("L0A").load(source)
 
 
@@ -116,10 +125,15 @@ def test_the_fixpipe_converts_at_no_extra_cost(chip: str, target: str, given: st
 @pytest.mark.parametrize(
     ("source", "target", "given", "wanted"),
     [
-        ("L0C", "GM", "FP32", "INT8"), ("L0C", "GM", "INT32", "BF16"), ("L0C", "GM", "FP16", "FP32"),
-        ("GM", "UB", "FP32", "FP16"), ("GM", "L1", "FP16", "BF16"), ("UB", "GM", "INT32", "FP16"), ("UB", "UB", "FP16", "UINT16"),
+        ("L0C", "GM", "FP32", "INT8"),
+        ("L0C", "GM", "INT32", "BF16"),
+        ("L0C", "GM", "FP16", "FP32"),
+        ("GM", "UB", "FP32", "FP16"),
+        ("GM", "L1", "FP16", "BF16"),
+        ("UB", "GM", "INT32", "FP16"),
+        ("UB", "UB", "FP16", "UINT16"),
     ],
-)  # fmt: skip
+)
 def test_other_dtypes_must_agree(source: str, target: str, given: str, wanted: str) -> None:
     with pytest.raises(ArgumentError) as caught, Chip("Ascend910B1"):
         Tensor(target, wanted, [16, 16]).load(ready(source, given))
@@ -133,8 +147,13 @@ def test_other_dtypes_must_agree(source: str, target: str, given: str, wanted: s
 
 @pytest.mark.parametrize(
     ("source", "target", "given", "wanted"),
-    [("GM", "L1", "ND", "NZ"), ("GM", "L1", "NHWC", "NC1HWC0"), ("L0C", "GM", "NZ", "ND"), ("L0C", "GM", "NC1HWC0", "NHWC")],
-)  # fmt: skip
+    [
+        ("GM", "L1", "ND", "NZ"),
+        ("GM", "L1", "NHWC", "NC1HWC0"),
+        ("L0C", "GM", "NZ", "ND"),
+        ("L0C", "GM", "NC1HWC0", "NHWC"),
+    ],
+)
 def test_conversions_on_the_way_cost_by_their_own_table(source: str, target: str, given: str, wanted: str) -> None:
     curve = tables.curves("Ascend910B1", "mov")[(f"{source}_TO_{target}_TRANS",)]
     size, rate = curve[len(curve) // 2]
@@ -156,21 +175,40 @@ def test_the_same_format_is_no_conversion(layout: str) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "given", "wanted"),
     [
-        ("GM", "L1", "NZ", "ND"), ("GM", "L1", "ND", "NC1HWC0"), ("GM", "L1", "NCHW", "NZ"), ("GM", "UB", "ND", "NZ"),
-        ("L1", "L0A", "ND", "NZ"), ("L0C", "GM", "ND", "NZ"), ("L0C", "GM", "NZ", "NHWC"), ("L0C", "L1", "NZ", "ND"),
+        ("GM", "L1", "NZ", "ND"),
+        ("GM", "L1", "ND", "NC1HWC0"),
+        ("GM", "L1", "NCHW", "NZ"),
+        ("GM", "UB", "ND", "NZ"),
+        ("L1", "L0A", "ND", "NZ"),
+        ("L0C", "GM", "ND", "NZ"),
+        ("L0C", "GM", "NZ", "NHWC"),
+        ("L0C", "L1", "NZ", "ND"),
         ("UB", "GM", "NZ", "ND"),
     ],
-)  # fmt: skip
+)
 def test_other_conversions_are_errors_that_name_both_formats(source: str, target: str, given: str, wanted: str) -> None:
     with pytest.raises(ArgumentError) as caught, Chip("Ascend910B1"):
         Tensor(target, "FP16", [16, 16], wanted).load(ready(source, layout=given))
     assert f"the source is {given} in {source} but the target is {wanted} in {target};" in str(caught.value)
 
 
-def test_a_source_without_a_format_meets_a_target_with_one() -> None:
-    """Where nothing is known of the source's format there is nothing to convert, or an error that says so."""
-    with pytest.raises(ArgumentError, match="the source is none"), Chip("Ascend910B1"):
-        Tensor("UB", "FP16", [16, 16], "ND").load(Tensor("UB", "FP16", [16, 16], None, True))
+@pytest.mark.parametrize(
+    ("source", "target", "wanted"), [("GM", "L1", "NZ"), ("GM", "L1", "NC1HWC0"), ("L0C", "GM", "ND")]
+)
+def test_where_a_conversion_hangs_on_it_the_source_needs_a_format(source: str, target: str, wanted: str) -> None:
+    with pytest.raises(ArgumentError) as caught, Chip("Ascend910B1"):
+        Tensor(target, "FP16", [16, 16], wanted).load(Tensor(source, "FP16", [16, 16], None, True))
+    words = (
+        f"load: the source has no format in {source} but the target is {wanted} in {target}; give the source its format"
+    )
+    assert str(caught.value).startswith(words)
+
+
+def test_elsewhere_a_source_without_a_format_is_not_converted() -> None:
+    with Chip("Ascend910B1") as chip:
+        target = Tensor("UB", "FP16", [16, 16], "ND")
+        target.load(Tensor("GM", "FP16", [16, 16]))
+    assert target.format == "ND" and len(chip.result) == 1
 
 
 # --- repeat ---

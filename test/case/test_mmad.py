@@ -53,9 +53,17 @@ def test_the_format_is_that_of_b_unless_it_is_nd_then_that_of_x(of_b: str, of_x:
 
 @pytest.mark.parametrize(
     ("dtype", "of_b"),
-    [("FP16", "FP32"), ("FP16", "FP16"), ("BF16", "FP32"), ("BF16", "BF16"), ("FP32", "FP32"), ("INT8", "INT32"),
-     ("UINT8", "INT32"), ("INT4", "INT32")],
-)  # fmt: skip
+    [
+        ("FP16", "FP32"),
+        ("FP16", "FP16"),
+        ("BF16", "FP32"),
+        ("BF16", "BF16"),
+        ("FP32", "FP32"),
+        ("INT8", "INT32"),
+        ("UINT8", "INT32"),
+        ("INT4", "INT32"),
+    ],
+)
 def test_dtypes(dtype: str, of_b: str) -> None:
     with Chip("Ascend910B1"):
         assert mmad(x_of(dtype=dtype), y_of(dtype=dtype), b_of(dtype=of_b), True)()[0].dtype == of_b
@@ -127,9 +135,11 @@ def test_is_inited_makes_b_ready_and_forgets_who_wrote_it() -> None:
 
 
 def test_an_empty_b_is_waited_for_in_vain() -> None:
-    with pytest.raises(mskpp.DeadlockError, match=r"waits for L0C tensor \[32,16\] FP32 .*, which nothing writes"):
-        with Chip("Ascend910B1"):
-            mmad(x_of(), y_of(), b_of())()
+    with (
+        pytest.raises(mskpp.DeadlockError, match=r"waits for L0C tensor \[32,16\] FP32 .*, which nothing writes"),
+        Chip("Ascend910B1"),
+    ):
+        mmad(x_of(), y_of(), b_of())()
 
 
 def test_parts_of_tensors() -> None:
@@ -150,11 +160,22 @@ def test_parts_of_tensors() -> None:
         ((x_of(), y_of(), b_of([16, 32])), InputError, "b is [16,32] in L0C; it must be [m,n] = [32,16]"),
         ((x_of(), y_of(), b_of([16])), InputError, "b is [16] in L0C; it must be [m,n]"),
         ((x_of(), y_of(), b_of([32], memory="BT")), InputError, "b is [32] in BT; it must be [n] = [16]"),
-        ((x_of(), y_of(dtype="BF16"), b_of()), ArgumentError, "x is FP16 [32,48] but y is BF16 [48,16]; their dtypes must agree"),
-        ((x_of(), y_of(), b_of(dtype="INT32")), ArgumentError, "b is INT32 but x is FP16; b must be FP32 (or FP16, BF16)"),
+        (
+            (x_of(), y_of(dtype="BF16"), b_of()),
+            ArgumentError,
+            "x is FP16 [32,48] but y is BF16 [48,16]; their dtypes must agree",
+        ),
+        (
+            (x_of(), y_of(), b_of(dtype="INT32")),
+            ArgumentError,
+            "b is INT32 but x is FP16; b must be FP32 (or FP16, BF16)",
+        ),
         ((x_of(dtype="INT8"), y_of(dtype="INT8"), b_of()), ArgumentError, "b is FP32 but x is INT8; b must be INT32"),
-        ((x_of(dtype="INT16"), y_of(dtype="INT16"), b_of(dtype="INT32")), ArgumentError,
-         "the cube of Ascend910B1 does not take INT16; it takes"),
+        (
+            (x_of(dtype="INT16"), y_of(dtype="INT16"), b_of(dtype="INT32")),
+            ArgumentError,
+            "the cube of Ascend910B1 does not take INT16; it takes",
+        ),
         ((y_of(), y_of(), b_of()), InputError, "x lies in L0B; it must lie in L0A"),
         ((x_of(), x_of(), b_of()), InputError, "y lies in L0A; it must lie in L0B"),
         ((x_of(), y_of(), b_of(memory="UB")), InputError, "b lies in UB; it must lie in L0C or BT"),
@@ -162,7 +183,7 @@ def test_parts_of_tensors() -> None:
         ((x_of(), Tensor("L0B"), b_of()), InputError, "y, a L0B tensor"),
         ((x_of(), y_of(), Tensor("L0C")), InputError, "b, a L0C tensor"),
     ],
-)  # fmt: skip
+)
 def test_what_it_does_not_take(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught, Chip("Ascend910B1"):
         mmad(*arguments, True)()

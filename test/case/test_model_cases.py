@@ -70,7 +70,9 @@ def _replay(operations: list[list[str]]) -> None:
     for kind, *words in operations:
         if kind == "T":
             memory, dtype, shape, layout = (None if word == "-" else word for word in words)
-            tensors.append(mskpp.Tensor(memory.rstrip("!"), dtype, shape and _shape(shape), layout, memory.endswith("!")))
+            tensors.append(
+                mskpp.Tensor(memory.rstrip("!"), dtype, shape and _shape(shape), layout, memory.endswith("!"))
+            )
         elif kind == "S":
             bounds = [slice(*map(int, axis.split(":"))) for axis in words[1].split(",")]
             tensors.append(tensors[int(words[0])][tuple(bounds)])

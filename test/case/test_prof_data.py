@@ -91,7 +91,9 @@ def test_every_instruction_with_a_table_has_a_class() -> None:
     for wrong in ("FooData", "Vadd", "vtranspose_data", "__path__"):
         with pytest.raises(AttributeError):
             getattr(prof_data, wrong)
-    with pytest.raises(AttributeError, match="has no 'FooData'; it has MovData, MmadData and <instruction>Data, as VaddData"):
+    with pytest.raises(
+        AttributeError, match="has no 'FooData'; it has MovData, MmadData and <instruction>Data, as VaddData"
+    ):
         prof_data.FooData  # noqa: B018
 
 
@@ -109,7 +111,11 @@ def test_every_instruction_with_a_table_has_a_class() -> None:
         (lambda: prof_data.MmadData().get(1, 5), ArgumentError, "dtype must be a str, got int"),
         (lambda: prof_data.MmadData().get("1"), ArgumentError, "granularity must be an int, got str"),
         (lambda: prof_data.VaddData().get(1, 5), ArgumentError, "instr_type must be a str, got int"),
-        (lambda: prof_data.VaddData().get(None, "FP16_FP16_FP16"), ArgumentError, "granularity must be an int, got NoneType"),
+        (
+            lambda: prof_data.VaddData().get(None, "FP16_FP16_FP16"),
+            ArgumentError,
+            "granularity must be an int, got NoneType",
+        ),
     ],
     ids=range(12),
 )

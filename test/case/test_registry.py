@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions and costs of the user's own: RegisterOf and RegisterPrefOf in all their forms, and answers that are none."""
+"""Instructions and costs of the user's own: RegisterOf and RegisterPrefOf in all forms, and answers that are none."""
 
 from __future__ import annotations
 
@@ -63,8 +63,11 @@ def test_usable_at_once_like_a_built_in_one() -> None:
     row = results.table(chip.output_dir, "Instruction_statistic.csv")[0]
     assert (row["Instruction"], row["Cycle"], row["Size(B)"], row["Ops"]) == ("VFOO", "7", "-", "11")
     assert results.slices(chip.output_dir)[0]["args"] == {
-        "Cycle": 7, "Task Type": "AI_CORE", "Ops": 11, "Ops/Cycle": Fraction("1.5714"),
-    }  # fmt: skip
+        "Cycle": 7,
+        "Task Type": "AI_CORE",
+        "Ops": 11,
+        "Ops/Cycle": Fraction("1.5714"),
+    }
 
 
 def test_the_forms_of_a_call() -> None:
@@ -97,8 +100,10 @@ def test_the_forms_of_a_call() -> None:
         mskpp.vfoo((x, y), (out,), {"mode": "fast"})()
         mskpp.vfoo([x, 1], [out], {"a": 1}, b=2)()
     assert seen == [
-        ((x, 2.5, y), (out,), {"mode": "fast"}), ((x, y), (out,), {"mode": "fast"}), ((x, 1), (out,), {"a": 1, "b": 2}),
-    ]  # fmt: skip
+        ((x, 2.5, y), (out,), {"mode": "fast"}),
+        ((x, y), (out,), {"mode": "fast"}),
+        ((x, 1), (out,), {"a": 1, "b": 2}),
+    ]
 
 
 def test_infer_shape_may_return_new_outputs() -> None:
@@ -135,9 +140,13 @@ def test_inputs_are_waited_for() -> None:
 
 def test_the_chips_table_may_give_the_cost() -> None:
     RegisterOf("VABS2")(Same)
-    with pytest.raises(ArgumentError, match=r"vabs2: no cost for FP16 FP16\. Register one with RegisterPrefOf: docs/add_an"):
-        with Chip("Ascend910B1"):
-            mskpp.vabs2(ub(), Tensor("UB"))()
+    with (
+        pytest.raises(
+            ArgumentError, match=r"vabs2: no cost for FP16 FP16\. Register one with RegisterPrefOf: docs/add_an"
+        ),
+        Chip("Ascend910B1"),
+    ):
+        mskpp.vabs2(ub(), Tensor("UB"))()
 
 
 def test_a_built_in_name_gets_the_new_meaning(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,8 +163,9 @@ def test_registered_anew(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "mskpp"):
         register(cycles=2)
     assert [record.getMessage() for record in caplog.records] == [
-        "the cost of VFOO is registered anew", "the instruction VFOO is registered anew",
-    ]  # fmt: skip
+        "the cost of VFOO is registered anew",
+        "the instruction VFOO is registered anew",
+    ]
     with Chip("Ascend910B1") as chip:
         mskpp.vfoo(ub(), Tensor("UB"))()
     assert chip.result.total_cycles == 2
@@ -222,6 +232,13 @@ def test_a_model_sees_inputs_outputs_and_attributes() -> None:
 
 
 def test_the_documented_form_with_the_name_first() -> None:
+    def total() -> int:
+        with Chip("Ascend910B1") as chip:
+            mskpp.vadd(ub(), ub(), Tensor("UB"))()
+        return int(chip.result.total_cycles)
+
+    built_in = total()
+
     @RegisterPrefOf("VADD")
     class VaddPref(PrefModel):
         def __init__(self, inputs: Any, outputs: Any) -> None:
@@ -231,17 +248,10 @@ def test_the_documented_form_with_the_name_first() -> None:
             return int(numpy.prod(self.inputs[0].size))
 
         def time(self) -> int:
-            from mskpp import prof_data
+            rate = mskpp.prof_data.VaddData().get(self.size(), "FP16_FP16_FP16")
+            return 2 * math.ceil(2 * self.size() / rate)
 
-            rate = prof_data.VaddData().get(self.size(), "FP16_FP16_FP16")
-            return math.ceil(2 * self.size() / rate)
-
-    with Chip("Ascend910B1") as chip:
-        mskpp.vadd(ub(), ub(), Tensor("UB"))()
-    own = chip.result.total_cycles
-    with Chip("Ascend910B1") as chip:
-        mskpp.vsub(ub(), ub(), Tensor("UB"))()
-    assert own > 0 and chip.result.total_cycles > 0
+    assert total() == 2 * built_in
 
 
 def test_each_instruction_is_asked_once_while_recording() -> None:
@@ -273,11 +283,29 @@ def test_a_cost_lifts_the_need_for_a_table() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "cycles"),
-    [(0, 0), (0.0, 0), (-0.0, 0), (0.4, 1), (1e-10, 0), (1e-8, 1), (3, 3), (3.0, 3), (3.0000000001, 3), (3.01, 4),
-     (numpy.float32(2.5), 3), (numpy.float64(7), 7), (numpy.int8(100), 100), (numpy.uint64(2**40), 2**40),
-     (Fraction(7, 2), 4), (2**31, 2**31), (2**33 + 1, 2**33 + 1), (2**53 + 1, 2**53 + 1), (2**62, 2**62)],
+    [
+        (0, 0),
+        (0.0, 0),
+        (-0.0, 0),
+        (0.4, 1),
+        (1e-10, 0),
+        (1e-8, 1),
+        (3, 3),
+        (3.0, 3),
+        (3.0000000001, 3),
+        (3.01, 4),
+        (numpy.float32(2.5), 3),
+        (numpy.float64(7), 7),
+        (numpy.int8(100), 100),
+        (numpy.uint64(2**40), 2**40),
+        (Fraction(7, 2), 4),
+        (2**31, 2**31),
+        (2**33 + 1, 2**33 + 1),
+        (2**53 + 1, 2**53 + 1),
+        (2**62, 2**62),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_answers_that_are_cycles(answer: Any, cycles: int) -> None:
     register(cycles=answer)
     with Chip("Ascend910B1") as chip:
@@ -286,12 +314,26 @@ def test_answers_that_are_cycles(answer: Any, cycles: int) -> None:
 
 
 BAD_ANSWERS = [
-    ("7", ArgumentError), (None, ArgumentError), (1j, ArgumentError), (True, ArgumentError), (numpy.bool_(True), ArgumentError),
-    ([3], ArgumentError), (b"3", ArgumentError), (math.nan, InputError), (math.inf, InputError), (-math.inf, InputError),
-    (-1, InputError), (-1e-3, InputError), (numpy.float32("nan"), InputError), (numpy.int8(-5), InputError),
-    (2**63, CountOverflowError), (2**62 + 1, CountOverflowError), (1e19, CountOverflowError), (10**400, CountOverflowError),
+    ("7", ArgumentError),
+    (None, ArgumentError),
+    (1j, ArgumentError),
+    (True, ArgumentError),
+    (numpy.bool_(True), ArgumentError),
+    ([3], ArgumentError),
+    (b"3", ArgumentError),
+    (math.nan, InputError),
+    (math.inf, InputError),
+    (-math.inf, InputError),
+    (-1, InputError),
+    (-1e-3, InputError),
+    (numpy.float32("nan"), InputError),
+    (numpy.int8(-5), InputError),
+    (2**63, CountOverflowError),
+    (2**62 + 1, CountOverflowError),
+    (1e19, CountOverflowError),
+    (10**400, CountOverflowError),
     (Fraction(10**400), CountOverflowError),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("answer", "error"), BAD_ANSWERS, ids=lambda value: repr(value)[:20])
@@ -355,6 +397,14 @@ def test_an_exception_propagates_as_itself_and_the_next_call_is_clean(name: str)
     assert [event.end - event.start for event in chip.result.events()] == [5]
 
 
+def test_methods_whose_signature_cannot_be_told() -> None:
+    """As of those written in C; slice stands for one that takes what it is given."""
+    register("VFOO", type("Foo", (), {"pipe": "PIPE-V", "infer_shape": slice}))
+    with Chip("Ascend910B1") as chip:
+        mskpp.vfoo(ub(), Tensor("UB", "FP16", [4]))()
+    assert chip.result.total_cycles == 7
+
+
 def test_a_model_without_time() -> None:
     RegisterPrefOf("VABS")(type("Lazy", (PrefModel,), {}))
     with Chip("Ascend910B1"), pytest.raises(NotImplementedError, match=r"Lazy must define time\(\)"):
@@ -363,10 +413,12 @@ def test_a_model_without_time() -> None:
 
 def test_sums_of_costs_that_overflow() -> None:
     register(cycles=2**62)
-    with pytest.raises(CountOverflowError, match=r"schedule: the time passes 2\^62 cycles at VFOO") as caught:
-        with Chip("Ascend910B1"):
-            for _ in range(3):
-                mskpp.vfoo(ub(), Tensor("UB"))()
+    with (
+        pytest.raises(CountOverflowError, match=r"schedule: the time passes 2\^62 cycles at VFOO") as caught,
+        Chip("Ascend910B1"),
+    ):
+        for _ in range(3):
+            mskpp.vfoo(ub(), Tensor("UB"))()
     assert isinstance(caught.value, OverflowError)
 
 
@@ -409,9 +461,11 @@ def test_the_pipe_of_a_path_may_come_after_its_cost() -> None:
 
 def test_a_new_path_without_a_pipe() -> None:
     RegisterPrefOf("MOV-L1_TO_UB")(type("Cost", (PrefModel,), {"time": lambda self: 1}))
-    with pytest.raises(InputError, match="has no path L1 to UB and its registration names no pipe; set `pipe` on the"):
-        with Chip("Ascend910B1"):
-            Tensor("UB").load(Tensor("L1", "FP16", [128], None, True))
+    with (
+        pytest.raises(InputError, match="has no path L1 to UB and its registration names no pipe; set `pipe` on the"),
+        Chip("Ascend910B1"),
+    ):
+        Tensor("UB").load(Tensor("L1", "FP16", [128], None, True))
 
 
 def test_a_model_of_a_path_sees_repeat_and_transform() -> None:
@@ -460,7 +514,9 @@ def test_a_path_between_memories_that_do_not_exist(decorator: Any) -> None:
         decorator("MOV-L9_TO_UB")(cls)
 
 
-@pytest.mark.parametrize("cls", [5, None, object, type("T", (), {"time": 1, "size": lambda self: 1}), lambda: 1], ids=range(5))
+@pytest.mark.parametrize(
+    "cls", [5, None, object, type("T", (), {"time": 1, "size": lambda self: 1}), lambda: 1], ids=range(5)
+)
 def test_costs_need_time_and_size(cls: Any) -> None:
     with pytest.raises(ArgumentError, match=r"RegisterPrefOf: VFOO needs a class with time\(\) and size\(\)"):
         RegisterPrefOf("VFOO")(cls)
@@ -514,7 +570,10 @@ def test_the_size_of_a_call_whose_first_operand_is_a_number() -> None:
 
 def test_infer_shape_that_leaves_something_open() -> None:
     register("VFOO", type("Foo", (Same,), {"infer_shape": lambda *_: None}))
-    with pytest.raises(InputError, match=r"vfoo: infer_shape\(\) of Foo left an output without dtype or size"), Chip("Ascend910B1"):
+    with (
+        pytest.raises(InputError, match=r"vfoo: infer_shape\(\) of Foo left an output without dtype or size"),
+        Chip("Ascend910B1"),
+    ):
         mskpp.vfoo(ub(), Tensor("UB"))()
 
 
@@ -526,7 +585,6 @@ def test_an_exception_in_infer_shape_takes_back_what_it_set() -> None:
 
     register("VFOO", Failing)
     out = Tensor("UB")
-    with Chip("Ascend910B1") as chip:
-        with pytest.raises(ZeroDivisionError):
-            mskpp.vfoo(ub(), out)()
+    with Chip("Ascend910B1") as chip, pytest.raises(ZeroDivisionError):
+        mskpp.vfoo(ub(), out)()
     assert (out.dtype, out.size) == (None, None) and len(chip.result) == 0

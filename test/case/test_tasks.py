@@ -98,10 +98,19 @@ def test_costs(cycles: Any) -> None:
 
 @pytest.mark.parametrize(
     ("cycles", "error"),
-    [("7", ArgumentError), (None, ArgumentError), (True, ArgumentError), (1j, ArgumentError), (numpy.bool_(True), ArgumentError),
-     (-1, InputError), (math.nan, InputError), (math.inf, InputError), (-math.inf, InputError)],
+    [
+        ("7", ArgumentError),
+        (None, ArgumentError),
+        (True, ArgumentError),
+        (1j, ArgumentError),
+        (numpy.bool_(True), ArgumentError),
+        (-1, InputError),
+        (math.nan, InputError),
+        (math.inf, InputError),
+        (-math.inf, InputError),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_costs_that_are_none(cycles: Any, error: type[Exception]) -> None:
     with pytest.raises(error) as caught:
         run(Task("mine", "PIPE-V", cycles))
@@ -133,8 +142,11 @@ def test_an_exception_propagates_as_itself_and_the_schedule_is_clean(method: str
     assert schedule.run() == 2
 
 
-@pytest.mark.parametrize("task", [None, 5, object(), type("T", (), {"owner": "p"})(), type("T", (), {"owner": 3, "cost_time": int})()],
-                         ids=range(5))  # fmt: skip
+@pytest.mark.parametrize(
+    "task",
+    [None, 5, object(), type("T", (), {"owner": "p"})(), type("T", (), {"owner": 3, "cost_time": int})()],
+    ids=range(5),
+)
 def test_what_is_no_task(task: Any) -> None:
     with pytest.raises(ArgumentError, match=r"Schedule: task \w+ must have owner, a str, and cost_time\(\)"):
         Schedule().add_task(task)

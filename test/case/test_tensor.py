@@ -15,9 +15,22 @@ from mskpp import Chip, Tensor
 from mskpp.errors import ArgumentError, InputError, StateError, SubscriptError
 
 DTYPES = (
-    "BOOL", "UINT1", "UINT2", "UINT8", "UINT16", "UINT32", "UINT64", "INT4", "INT8", "INT16", "INT32", "INT64",
-    "FP16", "BF16", "FP32",
-)  # fmt: skip
+    "BOOL",
+    "UINT1",
+    "UINT2",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT4",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "BF16",
+    "FP32",
+)
 BITS = (8, 1, 2, 8, 16, 32, 64, 4, 8, 16, 32, 64, 16, 16, 32)
 
 
@@ -49,11 +62,20 @@ def test_memories_in_any_case(memory: str) -> None:
 @pytest.mark.parametrize(
     ("given", "dtype"),
     [
-        ("fp16", "FP16"), ("Float16", "FP16"), ("half", "FP16"), ("HALF", "FP16"), ("bf16", "BF16"), ("bfloat16", "BF16"),
-        ("float32", "FP32"), ("float", "FP32"), ("int8", "INT8"), ("uInt64", "UINT64"), ("bool", "BOOL"),
+        ("fp16", "FP16"),
+        ("Float16", "FP16"),
+        ("half", "FP16"),
+        ("HALF", "FP16"),
+        ("bf16", "BF16"),
+        ("bfloat16", "BF16"),
+        ("float32", "FP32"),
+        ("float", "FP32"),
+        ("int8", "INT8"),
+        ("uInt64", "UINT64"),
+        ("bool", "BOOL"),
         *((dtype, dtype) for dtype in DTYPES),
     ],
-)  # fmt: skip
+)
 def test_dtypes_in_their_usual_spellings(given: str, dtype: str) -> None:
     assert Tensor("GM", given).dtype == dtype
 
@@ -83,7 +105,11 @@ def test_bytes_of_a_dtype(dtype: str, bits: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (("L2",), InputError, "unknown mem_type 'L2'; did you mean 'L1'? Allowed: GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC"),
+        (
+            ("L2",),
+            InputError,
+            "unknown mem_type 'L2'; did you mean 'L1'? Allowed: GM, L1, L0A, L0B, L0C, UB, BT, FB, VEC",
+        ),
         (("",), InputError, "unknown mem_type ''"),
         ((1,), ArgumentError, "mem_type must be a str, got int"),
         ((None,), ArgumentError, "mem_type must be a str, got NoneType"),
@@ -108,7 +134,7 @@ def test_bytes_of_a_dtype(dtype: str, bits: int) -> None:
         (("GM", "FP16", [2**16, 2**15]), InputError, "more than 2147483647 elements (2^31-1)"),
         (("GM", "FP16", [1] * 9), InputError, "more than 8 axes"),
     ],
-)  # fmt: skip
+)
 def test_what_a_tensor_cannot_be(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
         Tensor(*arguments)
@@ -139,9 +165,15 @@ def test_dtype_size_and_format_can_be_set() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "error"),
-    [("dtype", "FP99", InputError), ("dtype", 3, ArgumentError), ("size", [0], InputError), ("size", 3, ArgumentError),
-     ("format", "??", InputError), ("format", True, ArgumentError)],
-)  # fmt: skip
+    [
+        ("dtype", "FP99", InputError),
+        ("dtype", 3, ArgumentError),
+        ("size", [0], InputError),
+        ("size", 3, ArgumentError),
+        ("format", "??", InputError),
+        ("format", True, ArgumentError),
+    ],
+)
 def test_wrong_values_leave_it_as_it_was(name: str, value: Any, error: type[Exception]) -> None:
     tensor = Tensor("UB", "FP16", [4, 8], "ND")
     with pytest.raises(error, match=r"^Tensor: .*\(test_tensor\.py:\d+\)$"):
@@ -247,7 +279,9 @@ def test_wrong_keys(key: Any, error: type[Exception], words: str) -> None:
 
 
 def test_a_tensor_without_a_shape_cannot_be_sliced() -> None:
-    with pytest.raises(InputError, match="a UB tensor without a shape cannot be sliced; give it a size or load it first"):
+    with pytest.raises(
+        InputError, match="a UB tensor without a shape cannot be sliced; give it a size or load it first"
+    ):
         Tensor("UB")[0]
 
 
@@ -267,7 +301,9 @@ def test_a_stale_slice_is_an_error() -> None:
     tensor.size = [2, 2]
     assert "stale" in repr(part)  # a debugger shows it without falling over
     for use in (lambda: part.size, lambda: part[0]):
-        with pytest.raises(StateError, match=r"this slice was taken before its UB tensor took the shape \[2,2\]"):
+        with pytest.raises(
+            StateError, match=r"this slice is stale, it was taken before its UB tensor took the shape \[2,2\]"
+        ):
             use()
 
 

@@ -42,15 +42,21 @@ def test_slots_are_used_in_turn_from_the_first_in_each_scope() -> None:
                 out.load(z)
     assert chip.name == "Ascend950PR_9589"
     once = [
-        ("RV_VLD", "RVECLD0"), ("RV_VLD", "RVECLD1"), ("RV_VADD", "RVECEX0"), ("RV_VMAX", "RVECEX1"), ("RV_VMIN", "RVECEX0"),
+        ("RV_VLD", "RVECLD0"),
+        ("RV_VLD", "RVECLD1"),
+        ("RV_VADD", "RVECEX0"),
+        ("RV_VMAX", "RVECEX1"),
+        ("RV_VMIN", "RVECEX0"),
         ("RV_VST", "RVECST"),
-    ]  # fmt: skip
+    ]
     assert [(name, pipe) for name, pipe, _, _ in times(chip)] == once * 2
     assert [(start, end) for _, _, start, end in times(chip)[:6]] == [(0, 1), (0, 1), (1, 2), (1, 2), (2, 3), (3, 4)]
 
 
 @pytest.mark.parametrize("name", RV)
-@pytest.mark.parametrize(("elements", "dtype", "registers"), [(1, "FP16", 1), (128, "FP16", 1), (129, "FP16", 2), (640, "FP32", 10)])
+@pytest.mark.parametrize(
+    ("elements", "dtype", "registers"), [(1, "FP16", 1), (128, "FP16", 1), (129, "FP16", 2), (640, "FP32", 10)]
+)
 def test_one_cycle_a_register(name: str, elements: int, dtype: str, registers: int) -> None:
     with Chip(CHIP) as chip, VecScope("vf"):
         out = getattr(mskpp, name)(register(elements, dtype), register(elements, dtype), Tensor("VEC"))()[0]
@@ -97,8 +103,9 @@ def test_the_trace_spans_each_scope_on_pipe_vec() -> None:
     names = results.thread_names(chip.output_dir)
     spans = [e for e in results.slices(chip.output_dir) if names[e["pid"], e["tid"]] == "PIPE-VEC"]
     assert [(e["name"], e["args"]["Cycle"], e["args"]["Scope"]) for e in spans] == [
-        ("PIPE-VEC", 4, "first"), ("PIPE-VEC", 4, 'se"cond \\ <b>'),
-    ]  # fmt: skip
+        ("PIPE-VEC", 4, "first"),
+        ("PIPE-VEC", 4, 'se"cond \\ <b>'),
+    ]
 
 
 def test_scopes_of_cores_are_their_own() -> None:
@@ -129,8 +136,9 @@ def test_pipe_vec_as_target_holds_both_load_slots() -> None:
                 Tensor("VEC").load(ub())
     loaded = times(chip)[0][3]
     assert times(chip)[2:4] == [
-        ("WAIT_FLAG", "RVECLD0", loaded + 1, loaded + 2), ("WAIT_FLAG", "RVECLD1", loaded + 1, loaded + 2),
-    ]  # fmt: skip
+        ("WAIT_FLAG", "RVECLD0", loaded + 1, loaded + 2),
+        ("WAIT_FLAG", "RVECLD1", loaded + 1, loaded + 2),
+    ]
     assert [start for name, _, start, _ in times(chip) if name == "RV_VLD"] == [loaded + 2] * 2
 
 
@@ -141,8 +149,10 @@ def test_pipe_vec_as_source_is_the_store_slot() -> None:
         set_flag("PIPE-VEC", "PIPE-MTE3", 0)
         wait_flag("PIPE-VEC", "PIPE-MTE3", 0)
     assert times(chip) == [
-        ("RV_VST", "RVECST", 0, 1), ("SET_FLAG", "RVECST", 1, 2), ("WAIT_FLAG", "PIPE-MTE3", 2, 3),
-    ]  # fmt: skip
+        ("RV_VST", "RVECST", 0, 1),
+        ("SET_FLAG", "RVECST", 1, 2),
+        ("WAIT_FLAG", "PIPE-MTE3", 2, 3),
+    ]
 
 
 def test_pipe_vec_flags_may_be_waited_for_before_they_are_set() -> None:
@@ -157,12 +167,20 @@ def test_unpaired_pipe_vec_flags_are_told_as_they_were_written() -> None:
         wait_flag("PIPE-V", "PIPE-VEC", 4)
 
 
-@pytest.mark.parametrize("issue", [lambda: Tensor("VEC").load(ub()), lambda: Tensor("UB").load(register()),
-                                   lambda: mskpp.rv_vadd(register(), register(), Tensor("VEC"))()])  # fmt: skip
+@pytest.mark.parametrize(
+    "issue",
+    [
+        lambda: Tensor("VEC").load(ub()),
+        lambda: Tensor("UB").load(register()),
+        lambda: mskpp.rv_vadd(register(), register(), Tensor("VEC"))(),
+    ],
+)
 def test_registers_are_used_inside_a_scope_only(issue: Any) -> None:
-    with Chip(CHIP) as chip:
-        with pytest.raises(StateError, match=r"vector registers are used inside `with VecScope\(name\):` only"):
-            issue()
+    with (
+        Chip(CHIP) as chip,
+        pytest.raises(StateError, match=r"vector registers are used inside `with VecScope\(name\):` only"),
+    ):
+        issue()
     assert len(chip.result) == 0
 
 
@@ -178,13 +196,19 @@ def test_operands_are_registers(name: str) -> None:
     for i in range(3):
         operands = [register(), register(), Tensor("VEC")]
         operands[i] = ub()
-        with pytest.raises(InputError, match=f"{name}: {'xyz'[i]} lies in UB; it must lie in VEC"), Chip(CHIP), VecScope("vf"):
+        with (
+            pytest.raises(InputError, match=f"{name}: {'xyz'[i]} lies in UB; it must lie in VEC"),
+            Chip(CHIP),
+            VecScope("vf"),
+        ):
             getattr(mskpp, name)(*operands)()
 
 
 def test_operands_agree() -> None:
     with Chip(CHIP), VecScope("vf"):
-        with pytest.raises(ArgumentError, match=r"rv_vadd: x is FP16 \[128\] but y is FP32 \[128\]; their dtypes must agree"):
+        with pytest.raises(
+            ArgumentError, match=r"rv_vadd: x is FP16 \[128\] but y is FP32 \[128\]; their dtypes must agree"
+        ):
             mskpp.rv_vadd(register(), register(128, "FP32"), Tensor("VEC"))()
         with pytest.raises(InputError, match="each axis of y must equal x's or be 1"):
             mskpp.rv_vadd(register(), register(64), Tensor("VEC"))()

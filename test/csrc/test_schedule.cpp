@@ -194,7 +194,8 @@ TEST_F(Schedule, a_deadlock_names_who_would_have_provided_what) {
         "  aic0-PIPE-MTE1  MOV-L1_TO_L0A (kernel.py:31) waits for L1 tensor [64,64] FP16 (kernel.py:22), which nothing "
         "writes\n"
         "  aic0-PIPE-M  USE (kernel.py:44) waits for L0A tensor [64,64] FP16 (kernel.py:23), written by MOV-L1_TO_L0A "
-        "(kernel.py:31) on aic0-PIPE-MTE1");
+        "(kernel.py:31) on aic0-PIPE-MTE1" +
+            hint);
 }
 
 TEST_F(Schedule, lines_that_are_not_known_are_left_out) {
@@ -218,8 +219,7 @@ TEST_F(Schedule, crossed_flags_are_a_cycle) {
               "  PIPE-M  WAIT_FLAG (kernel.py:4) waits for SET_FLAG (kernel.py:3) on PIPE-V, which is queued behind "
               "WAIT_FLAG "
               "(kernel.py:2)\n"
-              "  cycle: PIPE-V WAIT_FLAG (kernel.py:2) -> PIPE-M WAIT_FLAG (kernel.py:4) -> PIPE-V" +
-                  hint);
+              "  cycle: PIPE-V WAIT_FLAG (kernel.py:2) -> PIPE-M WAIT_FLAG (kernel.py:4) -> PIPE-V");
 }
 
 TEST_F(Schedule, a_consumer_before_its_producer_on_one_pipe_is_a_cycle_of_one) {

@@ -29,12 +29,17 @@ PATHS = {
     "Ascend950PR_9589": {
         "GM": {"UB": "PIPE-MTE2", "L1": "PIPE-MTE2"},
         "L1": {
-            "L0A": "PIPE-MTE1", "L0B": "PIPE-MTE1", "BT": "PIPE-MTE1", "UB": "PIPE-MTE1", "FB": "PIPE-FIX", "GM": "PIPE-MTE3",
+            "L0A": "PIPE-MTE1",
+            "L0B": "PIPE-MTE1",
+            "BT": "PIPE-MTE1",
+            "UB": "PIPE-MTE1",
+            "FB": "PIPE-FIX",
+            "GM": "PIPE-MTE3",
         },
         "UB": {"GM": "PIPE-MTE3", "L1": "PIPE-MTE3", "UB": "PIPE-V"},
         "L0C": {"GM": "PIPE-FIX", "L1": "PIPE-FIX", "UB": "PIPE-FIX"},
     },
-}  # fmt: skip
+}
 CORES = ("", "aic0", "aiv0", "aiv1")
 FLAG_PIPES = ("PIPE-MTE1", "PIPE-MTE2", "PIPE-MTE3", "PIPE-FIX", "PIPE-M", "PIPE-V", "PIPE-S")
 UNARY = ("vabs", "vexp", "vrelu", "vsqrt")
@@ -42,15 +47,38 @@ BINARY = ("vadd", "vmul", "vmax", "vsub")
 ACCUMULATING = ("vmla", "vmadd")
 ROWS, COLUMNS = 4, 6
 SHAPES = {
-    "GM0": [ROWS, COLUMNS], "GM1": [ROWS, COLUMNS], "L10": [ROWS, COLUMNS], "L11": [ROWS, COLUMNS],
-    "L0A0": [ROWS, COLUMNS], "L0B0": [COLUMNS, ROWS], "L0C0": [ROWS, ROWS], "UB0": [ROWS, COLUMNS],
-    "UB1": [ROWS, COLUMNS], "UB2": [ROWS, COLUMNS], "BT0": [ROWS], "FB0": [ROWS, COLUMNS],
-    "VEC0": [ROWS, COLUMNS], "VEC1": [ROWS, COLUMNS],
-}  # fmt: skip
+    "GM0": [ROWS, COLUMNS],
+    "GM1": [ROWS, COLUMNS],
+    "L10": [ROWS, COLUMNS],
+    "L11": [ROWS, COLUMNS],
+    "L0A0": [ROWS, COLUMNS],
+    "L0B0": [COLUMNS, ROWS],
+    "L0C0": [ROWS, ROWS],
+    "UB0": [ROWS, COLUMNS],
+    "UB1": [ROWS, COLUMNS],
+    "UB2": [ROWS, COLUMNS],
+    "BT0": [ROWS],
+    "FB0": [ROWS, COLUMNS],
+    "VEC0": [ROWS, COLUMNS],
+    "VEC1": [ROWS, COLUMNS],
+}
 PRICED = [
-    "MMAD", "VABS", "VEXP", "VRELU", "VSQRT", "VADD", "VMUL", "VMAX", "VSUB", "VMLA", "VMADD", "VADDS", "VAXPY", "RV_VADD",
+    "MMAD",
+    "VABS",
+    "VEXP",
+    "VRELU",
+    "VSQRT",
+    "VADD",
+    "VMUL",
+    "VMAX",
+    "VSUB",
+    "VMLA",
+    "VMADD",
+    "VADDS",
+    "VAXPY",
+    "RV_VADD",
     *(f"MOV-{source}_TO_{target}" for source, ways in PATHS["Ascend910B1"].items() for target in ways),
-]  # fmt: skip
+]
 
 
 class View:
@@ -148,12 +176,16 @@ class Program:
             stop = choice.randint(start + 1, extent)
             way = choice.randrange(8)
             key.append(
-                start if way == 0
-                else slice(None, None, -1) if way == 1
-                else slice(start, stop, 2) if way == 2
-                else slice(start - extent, None) if way == 3
+                start
+                if way == 0
+                else slice(None, None, -1)
+                if way == 1
+                else slice(start, stop, 2)
+                if way == 2
+                else slice(start - extent, None)
+                if way == 3
                 else slice(start, stop)
-            )  # fmt: skip
+            )
         if choice.random() < 0.1:
             key = [..., key[-1]]
         return View(name, tensor, tuple(key))
@@ -233,9 +265,7 @@ class Program:
         self.made += 1
         name = f"L0C-{self.made}"
         self.tensors[name] = out
-        self.steps.append(
-            Step(self.core, "PIPE-M", reads=x.cells | y.cells | b.cells, writes=View(name, out).cells)
-        )
+        self.steps.append(Step(self.core, "PIPE-M", reads=x.cells | y.cells | b.cells, writes=View(name, out).cells))
 
     def validity(self, choice: random.Random) -> None:
         name = choice.choice(list(self.tensors))

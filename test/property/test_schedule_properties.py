@@ -102,7 +102,9 @@ def test_any_costs_agree_with_the_oracle(prices: Any, given_costs: list[int], pr
 
 @settings(max_examples=300)
 @given(costs, codes)
-def test_total_lies_between_the_busiest_pipe_and_the_sum(prices: Any, given_costs: list[int], program: list[int]) -> None:
+def test_total_lies_between_the_busiest_pipe_and_the_sum(
+    prices: Any, given_costs: list[int], program: list[int]
+) -> None:
     run = prices().run(given_costs, program)
     if run.result is not None:
         busiest = max((pipe.cycles for pipe in run.result.pipes.values()), default=0)
