@@ -225,14 +225,13 @@ bool Dependencies::has_value(const Tensor& view) {
     return unwritten.empty();
 }
 
-std::vector<Dependency> Dependencies::starved() const {
-    std::vector<Dependency> out;
+std::vector<Starved> Dependencies::starved() const {
+    std::vector<Starved> out;
     for (const auto& log : logs_) {
-        log->waits.each([&](const BoxMap::Entry& wait) { out.push_back({wait.value, log->tensor}); });
-        for (const Mark& wait : log->marked_waits) out.push_back({wait.instruction, log->tensor});
+        log->waits.each([&](const BoxMap::Entry& wait) { out.push_back({wait.value, log->tensor, no_mark}); });
+        for (const Mark& wait : log->marked_waits) out.push_back({wait.instruction, log->tensor, wait.value});
     }
-    std::stable_sort(out.begin(), out.end(),
-                     [](const Dependency& a, const Dependency& b) { return a.producer < b.producer; });
+    std::stable_sort(out.begin(), out.end(), [](const Starved& a, const Starved& b) { return a.reader < b.reader; });
     return out;
 }
 

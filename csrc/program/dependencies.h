@@ -48,8 +48,8 @@ class Dependencies {
     void set_ready(const Tensor& tensor, bool ready);
     bool has_value(const Tensor& view);
 
-    // Readers (.producer) that nobody serves, each with the tensor it waits for, in order of the reader.
-    std::vector<Dependency> starved() const;
+    // Readers that nobody serves, in their order.
+    std::vector<Starved> starved() const;
     const TensorRecord& tensor(std::uint32_t number) const { return tensors_[number]; }
     const Shape& shape(const TensorRecord& tensor) const { return shapes_[tensor.shape]; }
 

@@ -396,7 +396,7 @@ void Program::finish() {
                      [](const LateDependency& a, const LateDependency& b) { return a.reader < b.reader; });
     for (const LateDependency& late : late_) records_[late.reader].late = true;
     starved_ = data_->starved();
-    for (const Dependency& starved : starved_) records_[starved.producer].starved = true;
+    for (const Starved& starved : starved_) records_[starved.reader].starved = true;
 }
 
 std::size_t Program::first_late(std::uint32_t reader) const {

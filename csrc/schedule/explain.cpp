@@ -53,10 +53,10 @@ class Explanation {
         if (found.producer == none) {
             const auto& starved = program_.starved();
             const auto it =
-                std::find_if(starved.begin(), starved.end(), [&](const Dependency& d) { return d.producer == i; });
-            return it == starved.end()
-                       ? "cannot start"
-                       : concat("waits for ", program_.tensor_text(it->tensor), ", which nothing writes");
+                std::find_if(starved.begin(), starved.end(), [&](const Starved& s) { return s.reader == i; });
+            if (it == starved.end()) return "cannot start";
+            return concat("waits for ", program_.tensor_text(it->tensor), ", which nothing writes",
+                          it->mark == no_mark ? "" : concat(" with set_value=", it->mark));
         }
         const std::string what =
             found.tensor == none ? std::string() : program_.tensor_text(found.tensor) + ", written by ";

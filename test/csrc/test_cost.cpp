@@ -253,6 +253,8 @@ TEST(VectorCost, at_between_and_below_points) {
 TEST(VectorCost, from_the_last_point_on_runs_at_the_best_rate_of_the_table) {
     // the last point is 24576 at 127.981606, the best rate 127.9825019 at 23040: 65536 / 127.9825019 = 512.07
     EXPECT_COST(vector("VADD", "FP16 FP16 FP16", DType::FP16, 32768), 513, Origin::beyond_table);
+    // where the two rates tell: 55672 / 127.9825019 = 434.997, by the last point it would be 435.00001
+    EXPECT_COST(vector("VADD", "FP16 FP16 FP16", DType::FP16, 27836), 435, Origin::beyond_table);
     // 2048 * 4 / 262.0762376 = 31.26
     EXPECT_COST(vector("VCONV", "FP32 FP16", DType::FP32, 2048), 32, Origin::measured);
     EXPECT_DOUBLE_EQ(*costs_of("Ascend910B1")->vector_rate("VADD", "FP16 FP16 FP16", 24576), 127.9825019);

@@ -340,6 +340,21 @@ TEST_F(Accumulators, read_all_parts_of_their_output) {
     EXPECT_EQ(waits(vmla(t)), (Set{upper, lower}));
 }
 
+TEST_F(Accumulators, an_output_of_which_a_part_is_missing_holds_no_value) {
+    write(rows(t, 0, 4));
+    const auto accumulator = vmla(t);
+    EXPECT_TRUE(waits(accumulator).empty());
+    EXPECT_FALSE(starved(accumulator));
+}
+
+TEST_F(Accumulators, read_the_slice_they_write_and_no_more) {
+    const auto upper = write(rows(t, 0, 4));
+    write(rows(t, 4, 8));
+    Tensor row = t.slice({Index::at(1)}), short_x = tensor(Memory::UB, {16}, DType::FP16, true);
+    model.issue("vmla", {&short_x, &short_x, &row});
+    EXPECT_EQ(waits(model.last()), Set{upper});
+}
+
 TEST_F(Accumulators, a_ready_output_is_read_without_waiting) {
     EXPECT_TRUE(waits(vmla(tensor(Memory::UB, {8, 16}, DType::FP16, true))).empty());
 }

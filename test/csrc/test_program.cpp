@@ -132,6 +132,18 @@ TEST(Recording, costs_remembered_from_one_computation_do_not_leak_into_another) 
     EXPECT_EQ(cycles, (Ends{7, 33, 33, 5, 7, 33, 33, 5}));
 }
 
+TEST(Recording, as_many_elements_of_another_dtype_cost_something_else) {
+    Model model;
+    Tensor half = tensor(Memory::UB, {128}, DType::FP16, true), single = tensor(Memory::UB, {128}, DType::FP32, true);
+    std::vector<std::int64_t> cycles;
+    for (Tensor* x : {&half, &single, &half}) {
+        Tensor out(Memory::UB);
+        model.issue("vadd", {x, x, &out});
+        cycles.push_back(model.program->record(model.last()).cycles);
+    }
+    EXPECT_EQ(cycles, (Ends{7, 5, 7}));  // FP32: 128 * 4 / 125.8614565 = 4.07
+}
+
 TEST(Recording, a_computation_has_pipe_operations_cost_and_output) {
     Model model;
     Tensor x = tensor(Memory::UB, {2, 64}, DType::FP16, true, Format::NZ),
@@ -827,6 +839,20 @@ TEST(Barriers, follow_each_other) {
     model.barrier("PIPE-ALL");  // 6
     model.barrier("PIPE-ALL");  // 7
     EXPECT_EQ(model.ends(), (Ends{10, 10, 15, 15, 16, 16, 16, 16}));
+}
+
+TEST(Barriers, are_waited_for_once_by_each_pipe) {
+    Model model;
+    model.own(Pipe::V, 10);
+    model.barrier("PIPE-ALL");
+    for (int i = 0; i < 5; ++i) model.own(Pipe::V, 1);
+    for (int i = 0; i < 5; ++i) model.own(Pipe::MTE2, 1);
+    // the barrier waits for V; the first on V and the first on MTE2 wait for it, the rest are behind them
+    EXPECT_EQ(model.program->dependency_count(), 3u);
+    EXPECT_EQ(model.waits(2), Set{1});
+    EXPECT_TRUE(model.waits(3).empty());
+    EXPECT_EQ(model.waits(7), Set{1});
+    EXPECT_TRUE(model.waits(8).empty());
 }
 
 TEST(Barriers, may_name_a_core) {

@@ -107,6 +107,7 @@ TEST(Slice, of_a_slice_counts_within_it) {
     const Tensor stepped = t.slice({Index::range(10, 50, 4)}).slice({Index::range(open, open, -2)});
     EXPECT_EQ(stepped.shape().text(), "[5,10]");
     EXPECT_EQ(region(stepped), (std::vector<Range>{{14, 47}, {0, 10}}));
+    EXPECT_EQ(region(stepped.slice({Index::range(open, open, INT64_MAX)})), (std::vector<Range>{{46, 47}, {0, 10}}));
     EXPECT_EQ(region(stepped.slice({Index::at(1)})), (std::vector<Range>{{38, 39}, {0, 10}}));
 }
 

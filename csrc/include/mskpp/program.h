@@ -52,6 +52,13 @@ struct LateDependency {
     std::uint32_t tensor;
 };
 
+// An instruction that waits for a value that nothing writes.
+struct Starved {
+    std::uint32_t reader;
+    std::uint32_t tensor;
+    std::int64_t mark;  // of the version it waits for, or no_mark
+};
+
 // What messages say of a tensor, and (for the recording only) who wrote it.
 struct TensorRecord {
     std::uint32_t line;
@@ -248,8 +255,8 @@ class Program {
     std::size_t dependency_count() const { return dependencies_.size(); }
     const Dependency& dependency(std::size_t d) const { return dependencies_[d]; }
     std::size_t first_late(std::uint32_t reader) const;
-    // Instructions that wait for a tensor that nothing writes, in program order (.producer is the reader).
-    const std::vector<Dependency>& starved() const { return starved_; }
+    // In program order.
+    const std::vector<Starved>& starved() const { return starved_; }
 
   private:
     struct Flag {
@@ -315,7 +322,7 @@ class Program {
     ChunkedVector<std::uint32_t> next_;
     ChunkedVector<Dependency> dependencies_;
     std::vector<LateDependency> late_;
-    std::vector<Dependency> starved_;
+    std::vector<Starved> starved_;
     std::unique_ptr<Dependencies> data_;
     std::vector<Dependency> found_;  // of the instruction being issued
     std::vector<std::string> core_names_;
