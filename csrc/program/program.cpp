@@ -80,12 +80,32 @@ std::uint16_t Program::name_id(const std::string& name) {
     return found->second;
 }
 
-// The dependencies in found_, a barrier the pipe has not waited for yet, and the instruction itself.
-std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
-                              std::uint32_t line) {
+void Program::require_open() const {
     if (finished_) throw Error(ErrorKind::state, "program: it is finished; start a new one");
     if (records_.size() >= most_instructions || dependencies_.size() + found_.size() >= none)
         throw Error(ErrorKind::overflow, "program: more than 2^31 instructions or 2^32 dependencies");
+}
+
+// Stores found_, each producer once.
+void Program::keep_dependencies() {
+    constexpr std::size_t few = 8;
+    if (found_.size() > few) {
+        const auto before = [](const Dependency& a, const Dependency& b) { return a.producer < b.producer; };
+        const auto same = [](const Dependency& a, const Dependency& b) { return a.producer == b.producer; };
+        std::stable_sort(found_.begin(), found_.end(), before);
+        found_.erase(std::unique(found_.begin(), found_.end(), same), found_.end());
+    }
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+        bool twice = false;
+        for (std::size_t j = 0; j < std::min(i, few); ++j) twice = twice || found_[j].producer == found_[i].producer;
+        if (!twice) dependencies_.push_back(found_[i]);
+    }
+}
+
+// The dependencies in found_, a barrier the pipe has not waited for yet, and the instruction itself.
+std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
+                              std::uint32_t line) {
+    require_open();
     const auto id = static_cast<std::uint32_t>(records_.size());
     const std::uint16_t pipe_number = pipe_id(end);
     PipeInfo& pipe = pipes_[pipe_number];
@@ -95,11 +115,7 @@ std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
         found_.push_back({barrier, none});
         pipe.barrier = barrier;
     }
-    for (std::size_t i = 0; i < found_.size(); ++i) {
-        bool twice = false;
-        for (std::size_t j = 0; j < i; ++j) twice = twice || found_[j].producer == found_[i].producer;
-        if (!twice) dependencies_.push_back(found_[i]);
-    }
+    keep_dependencies();
     records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false});
     next_.push_back(none);
     if (pipe.last == none)
@@ -218,6 +234,7 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
         const bool vst = move.source == Memory::VEC && move.target == Memory::UB;
         move_names_[path] = name_id(vld ? "RV_VLD" : vst ? "RV_VST" : "MOV-" + path_name(move.source, move.target));
     }
+    require_open();
     const Pipe queue = slot(pipe != nullptr ? *pipe : move.path->pipe, place, "load");
     apply_move(target, source);
     data_->begin();
@@ -234,6 +251,7 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
 Tensor Program::issue(const Instruction& instruction, const Call& call, const Place& place) {
     const Computation computation = prepare_computation(chip(), instruction, call);
     const Cost found = cost(computation);
+    require_open();
     require_scope(instruction.pipe, place, instruction.function);
     Tensor output = apply_computation(computation, call);
     add_computation(computation, call, output, found, place);

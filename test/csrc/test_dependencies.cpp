@@ -84,7 +84,7 @@ TEST_F(Data, what_nothing_writes_is_starved) {
     const auto reader = read(t);
     EXPECT_TRUE(starved(reader));
     ASSERT_EQ(model.program->starved().size(), 1u);
-    EXPECT_EQ(model.program->starved()[0].producer, reader);
+    EXPECT_EQ(model.program->starved()[0].reader, reader);
 }
 
 TEST_F(Data, no_instruction_waits_for_itself) {

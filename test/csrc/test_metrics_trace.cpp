@@ -306,7 +306,7 @@ TEST_F(Trace, of_a_very_long_program_has_its_times_right_or_is_refused) {
 
 TEST_F(Trace, neighbours_of_a_very_long_program_do_not_overlap) {
     std::mt19937_64 random(5);
-    for (int power = 40; power <= 52; ++power) {
+    for (int power = 40; power <= 61; ++power) {
         Model lasting;
         lasting.own(Pipe::V, std::int64_t{1} << power);
         for (int i = 0; i < 200; ++i) lasting.own(Pipe::V, static_cast<std::int64_t>(random() % 10000));

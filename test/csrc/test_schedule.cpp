@@ -253,7 +253,7 @@ TEST_F(Schedule, a_missing_version_is_a_deadlock) {
     model.load(Tensor(Memory::UB), tensor(Memory::GM, {4}), options);
     EXPECT_EQ(model.deadlock(),
               "schedule: deadlock, 1 pipe stuck\n  PIPE-MTE2  MOV-GM_TO_UB waits for GM tensor [4] FP16, which nothing "
-              "writes" +
+              "writes with set_value=3" +
                   hint);
 }
 

@@ -279,7 +279,6 @@ class Program {
             return ((std::size_t{key.source} << 16 | key.target) << 20 ^ key.id) * 0x9e3779b97f4a7c15u;
         }
     };
-    // The cost found last, per path and per instruction: tiles repeat.
     // Costs found last, per path and per instruction: tiles repeat.
     struct MoveMemo {
         std::int64_t bytes = 0, repeat = 0;
@@ -297,6 +296,8 @@ class Program {
         Cost cost;
     };
 
+    void require_open() const;
+    void keep_dependencies();
     InstructionMemo& memo_of(const Instruction& instruction);
     std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
                          std::uint32_t line);
