@@ -229,6 +229,18 @@ TEST(Recording, an_own_instruction_is_taken_as_it_is) {
     EXPECT_EQ(model.program->record(i).origin, Origin::user);
 }
 
+TEST(Recording, knows_65534_different_instructions) {
+    Model model;
+    for (int i = 0; i < 65534; ++i) {
+        const std::string name = "N" + std::to_string(i);
+        model.program->add_own({name, Pipe::V, Kind::computation, {}, {}, 0, 1}, {});
+    }
+    EXPECT_EQ(error(ErrorKind::value, [&] { model.own(Pipe::V, 1, {}, {}, "ONE"); }),
+              "program: more than 65534 different instructions");
+    EXPECT_EQ(model.program->size(), 65534u);
+    EXPECT_EQ(model.name_of(model.own(Pipe::V, 1, {}, {}, "N7")), "N7");  // one it knows already
+}
+
 // --- what a load refuses ---
 
 std::string refused(Tensor target, const Tensor& source, ErrorKind kind = ErrorKind::value,
