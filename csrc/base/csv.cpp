@@ -54,6 +54,7 @@ std::vector<std::string> take_record(const std::string& text, std::size_t& at, i
             cells.back() += c;
         }
     }
+    if (quoted) cells.clear();  // the quote never ends
     return cells;
 }
 
@@ -72,6 +73,8 @@ Csv::Csv(const std::filesystem::path& file, const std::vector<std::string>& requ
             continue;
         }
         std::vector<std::string> cells = take_record(text, at, line);
+        if (cells.empty())
+            throw Error(ErrorKind::data, concat("data: ", name_, ":", first_line, ": a quote that never ends"));
         for (std::string& cell : cells) cell = std::string(trim(cell));
         if (cells.size() == 1 && cells[0].empty()) continue;
         if (header_.empty()) {

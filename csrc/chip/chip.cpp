@@ -2,10 +2,12 @@
 #include "mskpp/chip.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/csv.h"
 #include "base/text.h"
+#include "chip/in_data.h"
 #include "mskpp/error.h"
 
 namespace mskpp {
@@ -182,6 +184,15 @@ double Chip::figure(const std::string& key) const {
     return *value;
 }
 
+double Chip::whole_figure(const std::string& key) const {
+    const double value = figure(key);
+    const double most = key.find("_bytes") != std::string::npos ? 9e15 : 1e6;
+    if (value != std::floor(value) || value > most)
+        throw Error(ErrorKind::data, concat("data: ", name_, "/chip.csv: ", key, " is '", attributes_.at(key),
+                                            "'; it must be a whole number up to ", most));
+    return value;
+}
+
 void Chip::read_figures() {
     if (base_) {
         architecture_ = base_->architecture_;
@@ -195,17 +206,18 @@ void Chip::read_figures() {
     }
     if (attributes_.count("architecture")) architecture_ = attributes_.at("architecture");
     if (attributes_.count("clock_mhz")) clock_mhz_ = figure("clock_mhz");
-    if (attributes_.count("cube_cores")) cube_cores_ = static_cast<int>(figure("cube_cores"));
-    if (attributes_.count("vector_cores")) vector_cores_ = static_cast<int>(figure("vector_cores"));
+    if (attributes_.count("cube_cores")) cube_cores_ = static_cast<int>(whole_figure("cube_cores"));
+    if (attributes_.count("vector_cores")) vector_cores_ = static_cast<int>(whole_figure("vector_cores"));
     if (attributes_.count("cache_miss_slowdown")) cache_miss_slowdown_ = figure("cache_miss_slowdown");
     if (attributes_.count("lost_instructions")) lost_ = base::words(attributes_.at("lost_instructions"));
     for (const auto& [key, value] : attributes_) {
+        if (key.find("_bytes") != std::string::npos || key.find("_cores") != std::string::npos) whole_figure(key);
         const std::size_t dot = key.find('.');
         if (key.rfind("mmad_", 0) != 0 || dot == std::string::npos) continue;
-        const auto dtype = static_cast<std::size_t>(
-            parse_dtype(std::string_view(key).substr(dot + 1), concat("data: ", name_, "/chip.csv")));
+        const auto dtype = static_cast<std::size_t>(in_data(
+            [&] { return parse_dtype(std::string_view(key).substr(dot + 1), concat("data: ", name_, "/chip.csv")); }));
         if (key.rfind("mmad_peak.", 0) == 0) mmad_peak_[dtype] = figure(key);
-        if (key.rfind("mmad_fractal_k.", 0) == 0) mmad_fractal_k_[dtype] = static_cast<int>(figure(key));
+        if (key.rfind("mmad_fractal_k.", 0) == 0) mmad_fractal_k_[dtype] = static_cast<int>(whole_figure(key));
     }
     if (!(clock_mhz_ >= 1 && clock_mhz_ <= 1e6) || !(cache_miss_slowdown_ >= 1))
         throw Error(ErrorKind::data,
@@ -217,8 +229,10 @@ void Chip::read_paths(const fs::path& file) {
     const base::Csv table(file, {"source", "target", "pipe", "port_bytes_per_cycle"});
     for (const auto& row : table.rows()) {
         const std::string where = concat("data: ", table.place(row));
-        const Path path{parse_memory(table.text(row, "source"), where), parse_memory(table.text(row, "target"), where),
+        const Path path = in_data([&] {
+            return Path{parse_memory(table.text(row, "source"), where), parse_memory(table.text(row, "target"), where),
                         parse_queue(table.text(row, "pipe"), where), table.number(row, "port_bytes_per_cycle")};
+        });
         int& index = path_index_[static_cast<std::size_t>(path.source)][static_cast<std::size_t>(path.target)];
         if (index != 0)
             table.fail(row, concat("path ", path_name(path.source, path.target), " stands here a second time"));

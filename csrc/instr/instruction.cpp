@@ -5,6 +5,7 @@
 
 #include "base/csv.h"
 #include "base/text.h"
+#include "chip/in_data.h"
 #include "mskpp/error.h"
 
 namespace mskpp {
@@ -81,6 +82,9 @@ void parse_arguments(const base::Csv& table, const base::Csv::Row& row, Instruct
         if (table.text(row, "writes") == argument) out.output = static_cast<int>(out.arguments.size());
         out.arguments.push_back(std::move(parsed));
     }
+    for (const std::string& read : reads)
+        if (std::none_of(out.arguments.begin(), out.arguments.end(), [&](const Argument& a) { return a.name == read; }))
+            table.fail(row, concat("reads '", read, "', which is no argument"));
     if (out.arguments.empty() || out.arguments[0].name != "x" || !out.arguments[0].read)
         table.fail(row, "the first argument must be x, and it must be read");
     if (out.output == -1 && table.text(row, "writes") != "new")
@@ -117,8 +121,11 @@ std::shared_ptr<const Instruction> parse_row(const base::Csv& table, const base:
     if (!is_name(out->function) || !is_name(out->name)) table.fail(row, "function and instruction must be identifiers");
     parse_arguments(table, row, *out);
     parse_cost(table, row, *out);
-    out->accumulates = table.text(row, "accumulates") == "yes";
-    out->pipe = parse_pipe(table.text(row, "pipe"), concat("data: ", table.place(row)));
+    const std::string& accumulates = table.text(row, "accumulates");
+    if (!accumulates.empty() && accumulates != "yes")
+        table.fail(row, concat("accumulates is '", accumulates, "'; allowed: yes, or nothing"));
+    out->accumulates = !accumulates.empty();
+    out->pipe = in_data([&] { return parse_pipe(table.text(row, "pipe"), concat("data: ", table.place(row))); });
     if (out->pipe != Pipe::V && out->pipe != Pipe::M && out->pipe != Pipe::RVECEX)
         table.fail(row, concat("pipe is ", table.text(row, "pipe"), "; allowed: PIPE-V, PIPE-M, RVECEX"));
     out->work = parse_rule(table, row, "work", work_rules);
@@ -165,6 +172,8 @@ Shape reduced(const Shape& shape, std::int64_t count, const std::string& functio
 Shape infer_shape(const Instruction& instruction, const TensorType& x, const TensorType& y,
                   const Attributes& attributes) {
     const std::string& function = instruction.function;
+    if (attributes.count < 1)
+        throw Error(ErrorKind::value, concat(function, ": the count is ", attributes.count, "; it must be at least 1"));
     Shape out = x.shape;
     switch (instruction.shape) {
         case ShapeRule::x:

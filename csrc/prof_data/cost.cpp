@@ -7,6 +7,7 @@
 #include "base/csv.h"
 #include "base/curve.h"
 #include "base/text.h"
+#include "chip/in_data.h"
 #include "mskpp/error.h"
 
 namespace mskpp {
@@ -57,7 +58,8 @@ std::string parse_rate_key(const base::Csv& table, const base::Csv::Row& row) {
     const std::vector<std::string> dtypes = base::words(table.text(row, "dtypes"));
     if (key.empty() || dtypes.empty()) table.fail(row, "names no instruction or no dtypes");
     for (const std::string& dtype : dtypes)
-        key += concat(" ", mskpp::name(parse_dtype(dtype, concat("data: ", table.place(row)))));
+        key +=
+            concat(" ", mskpp::name(in_data([&] { return parse_dtype(dtype, concat("data: ", table.place(row))); })));
     return key;
 }
 
@@ -127,8 +129,8 @@ void Costs::read_moves(const Chip& chip, const char* size_column, bool repeat, d
         const std::size_t arrow = path.find("_TO_");
         const std::string where = concat("data: ", chip.name(), ": path '", key, "'");
         if (arrow == std::string::npos) throw Error(ErrorKind::data, where + " is not written SOURCE_TO_TARGET");
-        const Memory source = parse_memory(std::string_view(path).substr(0, arrow), where);
-        const Memory target = parse_memory(std::string_view(path).substr(arrow + 4), where);
+        const Memory source = in_data([&] { return parse_memory(std::string_view(path).substr(0, arrow), where); });
+        const Memory target = in_data([&] { return parse_memory(std::string_view(path).substr(arrow + 4), where); });
         if (chip_->path(source, target) == nullptr) continue;  // the base chip's, which this one lost
         const bool touches_gm = source == Memory::GM || target == Memory::GM;
         rates->per_cycle = gib / (chip.clock_mhz() * 1e6);

@@ -74,6 +74,13 @@ void Dependencies::drop_plain_log(std::uint32_t number, std::uint32_t writer) {
     tensors_[number].writer_or_log = writer;
 }
 
+// The part of the tensor. A tensor that has changed its shape since (in another program, or as the output of the very
+// instruction that reads it) counts as a whole.
+Box Dependencies::region(const Tensor& view, std::uint32_t number) const {
+    const Shape& shape = shapes_[tensors_[number].shape];
+    return view.storage()->type.shape == shape ? view.region() : whole_box(shape);
+}
+
 void Dependencies::visible_writers(std::uint32_t number, const Box& box, std::vector<Dependency>& out,
                                    std::vector<Box>& unwritten) {
     const TensorRecord& tensor = tensors_[number];
@@ -103,19 +110,20 @@ void Dependencies::visible_writers(std::uint32_t number, const Box& box, std::ve
 
 void Dependencies::read_parts(const Tensor& view, std::uint32_t number, std::vector<Dependency>& out) {
     std::vector<Box> unwritten;
-    visible_writers(number, view.region(), out, unwritten);
+    visible_writers(number, region(view, number), out, unwritten);
     if (tensors_[number].ready) return;
     for (const Box& part : unwritten) found_.push_back({number, no_mark, part});
 }
 
 void Dependencies::read_existing(const Tensor& view, std::vector<Dependency>& out) {
     std::vector<Box> unwritten;
-    visible_writers(enrol(view), view.region(), out, unwritten);
+    const std::uint32_t number = enrol(view);
+    visible_writers(number, region(view, number), out, unwritten);
 }
 
 void Dependencies::read_marked(const Tensor& view, std::int64_t mark, std::vector<Dependency>& out) {
     const std::uint32_t number = enrol(view);
-    const Box box = view.region();
+    const Box box = region(view, number);
     if (const Log* log = find_log(number))
         for (auto it = log->marks.rbegin(); it != log->marks.rend(); ++it)
             if (it->value == mark && overlap(it->box, box)) {
@@ -172,7 +180,8 @@ void Dependencies::serve(Log& log, std::uint32_t number, const Box& box, bool wh
 void Dependencies::write_whole(std::uint32_t number, const Tensor& tensor, std::int64_t mark, std::uint32_t writer) {
     TensorRecord& record = tensors_[number];
     const TensorType& type = tensor.storage()->type;
-    if (!(shapes_[record.shape] == type.shape)) record.shape = shape_id(type.shape);
+    const bool reshaped = !(shapes_[record.shape] == type.shape);
+    if (reshaped) record.shape = shape_id(type.shape);
     record.dtype = type.dtype;
     record.format = type.format;
     Log* log = mark == no_mark ? find_log(number) : &log_of(number);
@@ -184,6 +193,10 @@ void Dependencies::write_whole(std::uint32_t number, const Tensor& tensor, std::
     serve(*log, number, box, true, mark, writer);
     log->writes.clear();
     log->writes.add(box, writer);
+    if (reshaped) {  // what was marked in the old shape is in no part of the new one more than in another
+        for (Mark& mark_of : log->marks) mark_of.box = box;
+        for (Mark& wait : log->marked_waits) wait.box = box;
+    }
     if (mark != no_mark) log->marks.push_back({mark, writer, box});
     drop_plain_log(number, writer);
 }
@@ -191,8 +204,10 @@ void Dependencies::write_whole(std::uint32_t number, const Tensor& tensor, std::
 void Dependencies::write(const Tensor& view, std::int64_t mark, std::uint32_t writer) {
     const std::uint32_t number = enrol(view);
     if (!view.is_view()) return write_whole(number, view, mark, writer);
+    const bool reshaped = !(shapes_[tensors_[number].shape] == view.storage()->type.shape);
     const Box box = view.region();
-    if (contains(box, whole_box(view.storage()->type.shape))) return write_whole(number, view, mark, writer);
+    if (reshaped || contains(box, whole_box(view.storage()->type.shape)))
+        return write_whole(number, view, mark, writer);
     Log& log = log_of(number);
     serve(log, number, box, false, mark, writer);
     std::vector<std::uint32_t> earlier;
@@ -221,7 +236,7 @@ bool Dependencies::has_value(const Tensor& view) {
     if (!view.has_shape()) return false;
     std::vector<Dependency> writers;
     std::vector<Box> unwritten;
-    visible_writers(number, view.region(), writers, unwritten);
+    visible_writers(number, region(view, number), writers, unwritten);
     return unwritten.empty();
 }
 

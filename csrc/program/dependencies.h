@@ -17,6 +17,7 @@ namespace mskpp {
 //  1. A tensor without a log was written as a whole by one instruction, or not at all; no reader of it still waits.
 //  2. A log holds the writes that are still visible, in program order, and the parts that readers still wait for.
 //  3. No instruction ever waits for itself.
+//  4. All boxes of a tensor lie in the shape of its record, the one it had at its last write as a whole.
 class Dependencies {
     static constexpr std::uint32_t log_bit = 0x80000000u;  // writer_or_log: below, a writer; else a log, or none
 
@@ -89,6 +90,7 @@ class Dependencies {
     void drop_plain_log(std::uint32_t number, std::uint32_t writer);
     void visible_writers(std::uint32_t number, const Box& box, std::vector<Dependency>& out,
                          std::vector<Box>& unwritten);
+    Box region(const Tensor& view, std::uint32_t number) const;
     void write_whole(std::uint32_t number, const Tensor& tensor, std::int64_t mark, std::uint32_t writer);
     void serve(Log& log, std::uint32_t number, const Box& box, bool whole, std::int64_t mark, std::uint32_t writer);
 

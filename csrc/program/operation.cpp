@@ -162,7 +162,7 @@ void check_mmad(const Instruction& instruction, const Tensor& x, const Tensor& y
         throw Error(ErrorKind::value,
                     concat(instruction.function, ": b is ", bs.text(), " in ", name(b.memory()), "; it must be ",
                            b.memory() == Memory::BT ? "[n]" : "[m,n]", " = ",
-                           b.memory() == Memory::BT ? Shape{ys[1]}.text() : Shape{xs[0], ys[1]}.text()));
+                           b.memory() == Memory::BT ? concat("[", ys[1], "]") : concat("[", xs[0], ",", ys[1], "]")));
     const bool floating = x.dtype() == DType::FP16 || x.dtype() == DType::BF16 || x.dtype() == DType::FP32;
     const bool fits = floating ? b.dtype() == DType::FP32 || b.dtype() == DType::FP16 || b.dtype() == DType::BF16
                                : b.dtype() == DType::INT32;

@@ -18,10 +18,13 @@ constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers shar
 constexpr std::uint32_t vec_target = 1u << 16;                   // beside the flag id
 constexpr std::size_t longest_name = 128;
 
-bool is_core_name(std::string_view name) {
-    return !name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), [](char c) {
+void check_core_name(std::string_view name) {
+    const bool fits = !name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     });
+    if (!fits)
+        throw Error(ErrorKind::value, concat("Core: name '", name.substr(0, 64), "'; allowed are 1 to ", longest_name,
+                                             " letters A-Z a-z and digits 0-9"));
 }
 
 const char* const wait_names[] = {"SET_FLAG", "WAIT_FLAG", "PIPE_BARRIER"};
@@ -54,9 +57,7 @@ Program::~Program() = default;
 std::uint16_t Program::core(std::string_view name) {
     const auto found = std::find(core_names_.begin() + 1, core_names_.end(), name);
     if (found != core_names_.end()) return static_cast<std::uint16_t>(found - core_names_.begin());
-    if (!is_core_name(name))
-        throw Error(ErrorKind::value, concat("Core: name '", name.substr(0, 64), "'; allowed are 1 to ", longest_name,
-                                             " letters A-Z a-z and digits 0-9"));
+    check_core_name(name);
     if (core_names_.size() >= 4096) throw Error(ErrorKind::value, "Core: more than 4095 cores in one program");
     core_names_.emplace_back(name);
     core_barrier_.push_back(none);
@@ -74,10 +75,11 @@ std::uint16_t Program::new_pipe_id(const FlagEnd& end) {
 }
 
 std::uint16_t Program::name_id(const std::string& name) {
-    if (name_ids_.size() >= no_id - 1) throw Error(ErrorKind::value, "program: more than 65534 different instructions");
-    const auto [found, added] = name_ids_.try_emplace(name, static_cast<std::uint16_t>(names_.size()));
-    if (added) names_.push_back(name);
-    return found->second;
+    const auto known = name_ids_.find(name);
+    if (known != name_ids_.end()) return known->second;
+    if (names_.size() >= no_id - 1) throw Error(ErrorKind::value, "program: more than 65534 different instructions");
+    names_.push_back(name);
+    return name_ids_.emplace(name, static_cast<std::uint16_t>(names_.size() - 1)).first->second;
 }
 
 void Program::require_open() const {
@@ -145,6 +147,8 @@ void Program::require_scope(Pipe pipe, const Place& place, std::string_view who)
 
 // The queue a group stands for this time.
 Pipe Program::slot(Pipe pipe, const Place& place, std::string_view who) {
+    if (pipe == Pipe::VEC || pipe == Pipe::ALL)
+        throw Error(ErrorKind::value, concat(who, ": ", mskpp::name(pipe), " names no single pipe"));
     if (pipe != Pipe::RVECLD && pipe != Pipe::RVECEX && pipe != Pipe::RVECST) return pipe;
     require_scope(pipe, place, who);
     Scope& scope = scopes_[place.scope];
@@ -229,13 +233,13 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
                        const Place& place, const Pipe* pipe) {
     const std::size_t path =
         static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
+    require_open();
+    const Pipe queue = slot(pipe != nullptr ? *pipe : move.path->pipe, place, "load");
     if (move_names_[path] == no_id) {
         const bool vld = move.source == Memory::UB && move.target == Memory::VEC;
         const bool vst = move.source == Memory::VEC && move.target == Memory::UB;
         move_names_[path] = name_id(vld ? "RV_VLD" : vst ? "RV_VST" : "MOV-" + path_name(move.source, move.target));
     }
-    require_open();
-    const Pipe queue = slot(pipe != nullptr ? *pipe : move.path->pipe, place, "load");
     apply_move(target, source);
     data_->begin();
     found_.clear();
@@ -261,9 +265,10 @@ Tensor Program::issue(const Instruction& instruction, const Call& call, const Pl
 void Program::add_computation(const Computation& computation, const Call& call, const Tensor& output, Cost cost,
                               const Place& place) {
     const Instruction& instruction = *computation.instruction;
+    require_open();
+    const Pipe queue = slot(instruction.pipe, place, instruction.function);
     InstructionMemo& memo = memo_of(instruction);
     if (memo.name == no_id) memo.name = name_id(instruction.name);
-    const Pipe queue = slot(instruction.pipe, place, instruction.function);
     data_->begin();
     found_.clear();
     if (instruction.cost == CostRule::mmad && call.attributes.flag) data_->set_ready(*call.operands[2], true);
@@ -276,8 +281,9 @@ void Program::add_computation(const Computation& computation, const Call& call, 
 }
 
 void Program::add_own(const OwnInstruction& own, const Place& place) {
-    const std::uint16_t name = name_id(std::string(own.name));
+    require_open();
     const Pipe queue = slot(own.pipe, place, own.name);
+    const std::uint16_t name = name_id(std::string(own.name));
     data_->begin();
     found_.clear();
     for (const Tensor* read : own.reads) data_->read(*read, found_);
@@ -295,26 +301,35 @@ std::uint32_t Program::open_scope(std::string name, std::uint16_t core) {
     return static_cast<std::uint32_t>(scopes_.size() - 1);
 }
 
-// "PIPE-MTE2" or "aic0_PIPE-MTE2" (also "aic0-PIPE-MTE2", as results spell it).
-Program::FlagEnd Program::parse_end(std::string_view text, const Place& place, const char* who) {
-    std::size_t split = text.find_first_of("_-");
+// "PIPE-MTE2" or "aic0_PIPE-MTE2" (also "aic0-PIPE-MTE2", as results spell it). Changes nothing.
+Program::FlagEndText Program::parse_end(std::string_view text, const char* who) const {
+    const std::size_t split = text.find_first_of("_-");
     const bool qualified = split != std::string_view::npos && !base::equal_ignoring_case(text.substr(0, split), "PIPE");
-    FlagEnd end{place.core, parse_pipe(qualified ? text.substr(split + 1) : text, who)};
-    if (end.pipe == Pipe::RVECLD || end.pipe == Pipe::RVECEX ||
-        (end.pipe == Pipe::ALL && who != std::string_view("pipe_barrier")))
-        throw Error(ErrorKind::value, concat(who, ": '", text, "' names no single pipe"));
+    const FlagEndText end{qualified ? text.substr(0, split) : std::string_view(),
+                          parse_pipe(qualified ? text.substr(split + 1) : text, who)};
+    const bool barrier = who == std::string_view("pipe_barrier");
+    if (end.pipe == Pipe::RVECLD || end.pipe == Pipe::RVECEX || (end.pipe == Pipe::ALL && !barrier) ||
+        (end.pipe == Pipe::VEC && barrier))
+        throw Error(ErrorKind::value, concat(who, ": '", text.substr(0, 64), "' names no single pipe",
+                                             barrier ? "; name one, or PIPE-ALL" : ""));
     if ((end.pipe == Pipe::VEC || is_register_pipe(end.pipe)) && chip().path(Memory::UB, Memory::VEC) == nullptr)
         throw Error(ErrorKind::value, concat(who, ": ", chip().name(), " (architecture ", chip().architecture(),
-                                             ") has no vector registers, so no '", text, "'"));
-    if (qualified) end.core = core(text.substr(0, split));
+                                             ") has no vector registers, so no '", text.substr(0, 64), "'"));
+    if (qualified) check_core_name(end.core);
     return end;
+}
+
+Program::FlagEnd Program::end_of(const FlagEndText& text, const Place& place) {
+    return {text.core.empty() ? place.core : core(text.core), text.pipe};
 }
 
 std::pair<const Program::FlagKey, Program::Flag>& Program::flag(std::string_view source, std::string_view target,
                                                                 std::int64_t id, const Place& place, const char* who) {
     if (id < 0 || id > 65535)
         throw Error(ErrorKind::value, concat(who, ": event_id is ", id, "; allowed are 0 to 65535"));
-    FlagEnd from = parse_end(source, place, who), to = parse_end(target, place, who);
+    const FlagEndText source_text = parse_end(source, who), target_text = parse_end(target, who);
+    require_open();
+    FlagEnd from = end_of(source_text, place), to = end_of(target_text, place);
     FlagKey key{0, 0, static_cast<std::uint32_t>(id)};
     if (from.pipe == Pipe::VEC) from.pipe = Pipe::RVECST;
     if (to.pipe == Pipe::VEC) {
@@ -359,9 +374,9 @@ void Program::wait_flag(std::string_view source, std::string_view target, std::i
 // On one pipe, order alone does it. Of all pipes, the scalar pipe waits for the last of each, and the next of each for
 // it.
 void Program::barrier(std::string_view pipe, const Place& place) {
-    FlagEnd end = parse_end(pipe, place, "pipe_barrier");
-    if (end.pipe == Pipe::VEC)
-        throw Error(ErrorKind::value, "pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL");
+    const FlagEndText text = parse_end(pipe, "pipe_barrier");
+    require_open();
+    FlagEnd end = end_of(text, place);
     const bool all = end.pipe == Pipe::ALL;
     if (all) end.pipe = Pipe::S;
     const std::uint16_t own = pipe_id(end);

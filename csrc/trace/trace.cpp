@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t buffer_bytes = 1 << 20;
 constexpr std::size_t progress_step = 1000000;
+constexpr std::int64_t vec_thread = static_cast<std::int64_t>(Pipe::VEC), lane_distance = 100;
 constexpr std::size_t most_digits = 32;
 constexpr std::int64_t picoseconds = 1000000;  // of a microsecond: the unit written times are counted in
 
@@ -31,6 +32,7 @@ class File {
         : path_(path), part_(path.parent_path() / base::concat(".", path.filename().string(), ".part")) {
         std::error_code error;
         if (std::filesystem::exists(std::filesystem::symlink_status(path_, error))) fail(EEXIST);
+        ::unlink(part_.c_str());  // what a killed run left
         descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (descriptor_ < 0) fail(errno);
         buffer_.reserve(buffer_bytes + 4096);
@@ -57,13 +59,18 @@ class File {
         flush();
         const int descriptor = descriptor_;
         descriptor_ = -1;
-        if (::close(descriptor) == 0 && ::rename(part_.c_str(), path_.c_str()) == 0) return;
+        if (::close(descriptor) == 0 && take_name()) return;
         const int reason = errno;
         ::unlink(part_.c_str());
         fail(reason);
     }
 
   private:
+    // Never in place of another file, where the file system can promise that.
+    bool take_name() const {
+        if (::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) return true;
+        return (errno == EINVAL || errno == ENOSYS) && ::rename(part_.c_str(), path_.c_str()) == 0;
+    }
     void flush() {
         for (std::size_t written = 0; written < buffer_.size();) {
             const ssize_t n = ::write(descriptor_, buffer_.data() + written, buffer_.size() - written);
@@ -197,8 +204,8 @@ class TraceWriter {
         first_ = false;
     }
 
-    void write_thread(std::uint16_t core, Pipe pipe) {
-        const auto thread = static_cast<std::int64_t>(pipe);
+    void write_thread(std::uint16_t core, Pipe pipe, std::int64_t lane = 0) {
+        const auto thread = static_cast<std::int64_t>(pipe) + lane * lane_distance;
         write_head("thread_name", core, thread, "\"name\":" + json_string(name(pipe)));
         write_head("thread_sort_index", core, thread, "\"sort_index\":" + std::to_string(thread));
     }
@@ -213,14 +220,14 @@ class TraceWriter {
             write_head("process_sort_index", core, -1, "\"sort_index\":" + std::to_string(core));
         }
         for (const PipeInfo& pipe : program_.pipes()) write_thread(pipe.core, pipe.pipe);
-        std::map<std::uint16_t, bool> scoped;
-        for (const Program::Scope& scope : program_.scopes())
-            if (scope.first != none && scoped.emplace(scope.core, true).second) write_thread(scope.core, Pipe::VEC);
     }
 
     void write_instruction(std::size_t i) {
         const Record& record = program_.record(i);
-        if (record.kind == Kind::barrier) return;
+        if (record.kind == Kind::barrier) {
+            free_[record.pipe] = timeline_.end(i);
+            return;
+        }
         const PipeInfo& pipe = program_.pipes()[record.pipe];
         // A waiting pipe is busy waiting from the moment it is free.
         const std::int64_t begin = record.kind == Kind::wait_flag ? free_[record.pipe] : timeline_.start(i);
@@ -241,20 +248,36 @@ class TraceWriter {
         out_ << "}}";
     }
 
-    // One slice over each vector scope: from the first start to the last end on its register pipes.
+    // From the first start to the last end on the register pipes of the scope.
+    std::pair<std::int64_t, std::int64_t> span(const Program::Scope& scope) const {
+        std::int64_t begin = timeline_.start(scope.first), end = timeline_.end(scope.first);
+        for (std::size_t i = scope.first; i <= scope.last; ++i) {
+            const Record& record = program_.record(i);
+            const PipeInfo& pipe = program_.pipes()[record.pipe];
+            const bool flag = record.kind == Kind::set_flag || record.kind == Kind::wait_flag;
+            if (pipe.core != scope.core || !is_register_pipe(pipe.pipe) || flag) continue;
+            begin = std::min(begin, timeline_.start(i));
+            end = std::max(end, timeline_.end(i));
+        }
+        return {begin, end};
+    }
+
+    // One slice over each vector scope. A scope may begin before the last one has stored all; slices of one thread must
+    // not overlap, so it goes to a further thread of the same name then.
     void write_scopes() {
+        std::map<std::uint16_t, std::vector<std::int64_t>> lanes;  // per core: when each thread is free
         for (const Program::Scope& scope : program_.scopes()) {
             if (scope.first == none) continue;
-            std::int64_t begin = timeline_.start(scope.first), end = timeline_.end(scope.first);
-            for (std::size_t i = scope.first; i <= scope.last; ++i) {
-                const PipeInfo& pipe = program_.pipes()[program_.record(i).pipe];
-                if (pipe.core != scope.core || pipe.pipe < Pipe::RVECLD0 || program_.record(i).kind == Kind::set_flag ||
-                    program_.record(i).kind == Kind::wait_flag)
-                    continue;
-                begin = std::min(begin, timeline_.start(i));
-                end = std::max(end, timeline_.end(i));
+            const auto [begin, end] = span(scope);
+            std::vector<std::int64_t>& free = lanes[scope.core];
+            std::size_t lane = 0;
+            while (lane < free.size() && free[lane] > begin) ++lane;
+            if (lane == free.size()) {
+                free.push_back(0);
+                write_thread(scope.core, Pipe::VEC, static_cast<std::int64_t>(lane));
             }
-            begin_event("\"PIPE-VEC\"", scope.core, static_cast<std::int64_t>(Pipe::VEC));
+            free[lane] = end;
+            begin_event("\"PIPE-VEC\"", scope.core, vec_thread + static_cast<std::int64_t>(lane) * lane_distance);
             write_span(begin, end);
             out_ << ",\"args\":{\"Cycle\":" << end - begin << ",\"Scope\":" << json_string(scope.name) << "}}";
         }

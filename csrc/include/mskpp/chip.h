@@ -81,6 +81,7 @@ class Chip {
     void load_bases(const std::vector<std::filesystem::path>& search_path, int depth);
     void read_figures();
     double figure(const std::string& key) const;
+    double whole_figure(const std::string& key) const;
 
     std::string name_, architecture_;
     std::filesystem::path folder_;

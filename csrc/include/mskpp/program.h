@@ -310,7 +310,12 @@ class Program {
     std::uint16_t name_id(const std::string& name);
     void require_scope(Pipe pipe, const Place& place, std::string_view who) const;
     Pipe slot(Pipe pipe, const Place& place, std::string_view who);
-    FlagEnd parse_end(std::string_view text, const Place& place, const char* who);
+    struct FlagEndText {
+        std::string_view core;  // empty: the current one
+        Pipe pipe;
+    };
+    FlagEndText parse_end(std::string_view text, const char* who) const;
+    FlagEnd end_of(const FlagEndText& text, const Place& place);
     std::pair<const FlagKey, Flag>& flag(std::string_view source, std::string_view target, std::int64_t id,
                                          const Place& place, const char* who);
     std::string flag_text(const FlagKey& key) const;
