@@ -9,6 +9,7 @@ with Chip("Ascend910B1") as chip:
 print(chip.result)
 """
 
+import os
 from typing import Any
 
 __version__ = "0.1.0"
@@ -20,7 +21,7 @@ from mskpp.core.data import chips, default_costs
 from mskpp.core.outside import warn_outside
 
 log.set_up()
-_core.connect(context.variable, errors.BY_KIND, default_costs, warn_outside, __path__[0])
+_core.connect(context.variable, errors.BY_KIND, default_costs, warn_outside, os.path.join(__path__[0], ""))
 
 from mskpp.core import registry
 from mskpp.core.chip import Chip, current_chip

@@ -18,8 +18,12 @@ class _Stderr(logging.Handler):
     """Writes to the sys.stderr of the moment; silent where the root logger has handlers, which get the record too."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not logging.getLogger().handlers:
+        if sys.stderr is None or logging.getLogger().handlers:
+            return
+        try:
             print(self.format(record), file=sys.stderr)
+        except (OSError, ValueError):  # a full, broken or closed stderr keeps nobody from modelling
+            self.handleError(record)
 
 
 def set_up() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from mskpp import _core
 from mskpp.core import data
 from mskpp.core.chip import current_chip
+from mskpp.core.place import shown
 from mskpp.errors import ArgumentError, InputError
 
 
@@ -28,7 +29,7 @@ def _count(value: Any, what: str) -> int:
     if number is None:
         raise ArgumentError(f"prof_data: {what} must be an int, got {type(value).__name__}")
     if not 1 <= number < 1 << 63:
-        raise InputError(f"prof_data: {what} is {number}; it must be from 1 to 2^63-1")
+        raise InputError(f"prof_data: {what} is {shown(number)}; it must be from 1 to 2^63-1")
     return number
 
 

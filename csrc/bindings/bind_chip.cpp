@@ -26,7 +26,7 @@ nb::list paths_of(const Costs& costs) {
 std::vector<std::string> sources_of(const Costs& costs, const std::string& table) {
     std::vector<std::string> out;
     for (const Chip* chip = &costs.chip(); chip != nullptr; chip = chip->base_of(table).get())
-        if (std::filesystem::exists(chip->folder() / (table + ".csv"))) out.push_back(chip->name());
+        if (chip->has_file(table + ".csv")) out.push_back(chip->name());
     return out;
 }
 
@@ -40,16 +40,24 @@ Folders folders_of(const Costs& costs) {
 
 // Cycles by the chip's table of an instruction that is not built in, or None where it has none.
 nb::object vector_cycles(const std::string& instruction, const std::string& dtypes, const Tensor& x) {
-    const Costs& costs = current_costs(current_frame());
-    const RateTable* table = costs.find_vector(instruction, dtypes);
-    return table == nullptr ? nb::none() : nb::cast(costs.vector(*table, x.dtype(), x.elements()).cycles);
+    const std::shared_ptr<const Costs> costs = costs_in_force(here());
+    const RateTable* table = costs->find_vector(instruction, dtypes);
+    return table == nullptr ? nb::none() : nb::cast(costs->vector(*table, x.dtype(), x.elements()).cycles);
 }
 
 }  // namespace
 
 void bind_chip(nb::module_& m) {
     m.def(
-        "list_chips", [](const Folders& folders) { return Chip::list(folders); }, nb::arg("folders"),
+        "list_chips",
+        [](const Folders& folders) {
+            nb::list out;  // names of files are not always Unicode
+            for (const std::string& name : Chip::list(folders))
+                out.append(
+                    nb::steal(PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size()))));
+            return out;
+        },
+        nb::sig("def list_chips(folders: Sequence[str | os.PathLike]) -> list[str]"), nb::arg("folders"),
         "Names of all chips in the folders, sorted.");
     m.def("vector_cycles", vector_cycles,
           nb::sig("def vector_cycles(instruction: str, dtypes: str, x: Tensor) -> int | None"), nb::arg("instruction"),

@@ -2,6 +2,7 @@
 // The state of the module, the line of user code, values from Python, and errors on their way to Python.
 #include <Python.h>
 #include <frameobject.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include "base/text.h"
@@ -63,20 +64,11 @@ const LineEntry& entry_of(PyFrameObject* frame) {
     return entry;
 }
 
-// A text without what could break a log line or a terminal.
-std::string printable(std::string text) {
-    constexpr std::size_t longest = 4096;
-    if (text.size() > longest) text.replace(longest, std::string::npos, "...");
-    for (char& c : text)
-        if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = '?';
-    return text;
-}
-
 void translate(const std::exception_ptr& pointer, void*) {
     try {
         std::rethrow_exception(pointer);
     } catch (const Error& error) {
-        std::string message = printable(error.what());
+        std::string message = error.what();
         const bool tells_lines = error.kind() == ErrorKind::deadlock || error.kind() == ErrorKind::flag;
         const std::string place = tells_lines ? "" : state().sources->text(current_line());
         if (!place.empty()) message += " (" + place + ")";
@@ -110,18 +102,29 @@ State& state() {
     return *the_state;
 }
 
-Frame* current_frame() {
+// Everything is copied out of the frame before any Python code can run again: it may end the block and free the frame.
+Here here() {
     PyObject* value = nullptr;
-    if (!state().context.is_valid()) return nullptr;
+    if (!state().context.is_valid()) return {};
     if (PyContextVar_Get(state().context.ptr(), Py_None, &value) != 0) nb::raise_python_error();
-    Frame* frame = value == Py_None ? nullptr : nb::inst_ptr<Frame>(value);
-    Py_DECREF(value);  // the context keeps it
-    return frame;
+    Here out;
+    if (value != Py_None) {
+        const Frame* frame = nb::inst_ptr<Frame>(value);
+        out.program = frame->program;
+        out.place = frame->place;
+    }
+    Py_DECREF(value);
+    out.place.line = current_line();
+    return out;
 }
 
-const Costs& current_costs(Frame* frame) {
-    if (frame != nullptr && frame->program) return frame->program->costs();
-    return *nb::cast<const Costs*>(state().default_costs());
+std::shared_ptr<const Costs> costs_in_force(const Here& where) {
+    if (where.program) return where.program->shared_costs();
+    return nb::cast<std::shared_ptr<Costs>>(state().default_costs());
+}
+
+Tensor* tensor_of(nb::handle value) {
+    return nb::isinstance<Tensor>(value) && nb::inst_ready(value) ? nb::inst_ptr<Tensor>(value) : nullptr;
 }
 
 std::uint32_t current_line() {
@@ -185,7 +188,9 @@ Shape shape_of(nb::handle value, const char* where, const char* argument) {
         throw Error(ErrorKind::value, concat(where, ": ", argument, " is empty; it must have at least one axis"));
     Shape shape;
     for (Py_ssize_t i = 0; i < rank; ++i) {
-        PyObject* extent = list ? PyList_GET_ITEM(value.ptr(), i) : PyTuple_GET_ITEM(value.ptr(), i);
+        if ((list ? PyList_GET_SIZE(value.ptr()) : rank) != rank)  // an extent's __index__ may do anything
+            throw Error(ErrorKind::value, concat(where, ": ", argument, " changed while it was read"));
+        const nb::object extent = nb::borrow(list ? PyList_GET_ITEM(value.ptr(), i) : PyTuple_GET_ITEM(value.ptr(), i));
         shape.push_back(integer_of(extent, where, argument), where);
     }
     return shape;

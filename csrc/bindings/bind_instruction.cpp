@@ -39,7 +39,7 @@ PyTypeObject* instruction_type = nullptr;
 PyTypeObject* launch_type = nullptr;
 
 bool is_number(PyObject* value) {
-    if (PyBool_Check(value)) return false;
+    if (PyBool_Check(value) || PySequence_Check(value)) return false;
     if (PyLong_Check(value) || PyFloat_Check(value)) return true;
     const std::string type = Py_TYPE(value)->tp_name;  // numpy's scalars; its bool is no number either
     if (type == "numpy.bool_" || type == "numpy.bool") return false;
@@ -48,7 +48,7 @@ bool is_number(PyObject* value) {
 }
 
 void check_operand(const Instruction& instruction, std::size_t i, PyObject* value) {
-    if (nb::isinstance<Tensor>(value)) return;
+    if (tensor_of(value) != nullptr) return;
     const Argument& argument = instruction.arguments[i];
     const bool tensor_only = i == 0 || static_cast<int>(i) == instruction.output || instruction.cost == CostRule::mmad;
     if (tensor_only || !is_number(value))
@@ -173,7 +173,7 @@ Tensor issue_with_model(const LaunchObject& launch, const Call& call, std::share
 
 // Outside any chip: checked as on the default chip, then dropped.
 Tensor check_only(const LaunchObject& launch, const Call& call) {
-    const auto costs = nb::cast<std::shared_ptr<Costs>>(state().default_costs());
+    const std::shared_ptr<const Costs> costs = costs_in_force({});
     state().warn_outside();
     const Computation computation = prepare_computation(costs->chip(), *launch.made_by->instruction, call);
     if (launch.made_by->model == nullptr) Program(costs, state().sources).cost(computation);
@@ -185,42 +185,43 @@ PyObject* issue(LaunchObject& launch) {
     Call call;
     call.attributes = launch.attributes;
     for (std::size_t i = 0; i < instruction.arguments.size(); ++i)
-        if (launch.arguments[i] != nullptr && nb::isinstance<Tensor>(launch.arguments[i]))
-            call.operands[i] = nb::inst_ptr<Tensor>(launch.arguments[i]);
-    Frame* frame = current_frame();
-    const bool recording = frame != nullptr && frame->program;
-    Place place = recording ? frame->place : Place{};
-    place.line = current_line();
+        if (launch.arguments[i] != nullptr) call.operands[i] = tensor_of(launch.arguments[i]);
+    const Here where = here();
     nb::object object;
-    const Tensor output = !recording ? check_only(launch, call)
+    const Tensor output = !where.program ? check_only(launch, call)
                           : launch.made_by->model != nullptr
-                              ? issue_with_model(launch, call, frame->program, place, object)
-                              : frame->program->issue(instruction, call, place);
-    if (instruction.output < 0) output.storage()->line = place.line;
+                              ? issue_with_model(launch, call, where.program, where.place, object)
+                              : where.program->issue(instruction, call, where.place);
+    if (instruction.output < 0) output.storage()->line = where.place.line;
     if (!object.is_valid()) object = output_object(launch, output);
     return PyTuple_Pack(1, object.ptr());
 }
 
 PyObject* launch_call(PyObject* self, PyObject* const*, std::size_t count, PyObject* names) {
     auto& launch = *reinterpret_cast<LaunchObject*>(self);
-    launch.launched = true;  // tried, whatever comes of it
+    launch.launched = true;                                                           // tried, whatever comes of it
+    if (Py_EnterRecursiveCall(" while issuing an instruction") != 0) return nullptr;  // a user's cost may issue itself
+    PyObject* result = nullptr;
     try {
         if (PyVectorcall_NARGS(count) != 0 || (names != nullptr && PyTuple_GET_SIZE(names) != 0))
             wrong_arguments(*launch.made_by->instruction, "the second pair of brackets takes no arguments");
-        return issue(launch);
+        result = issue(launch);
     } catch (...) {
         set_python_error(std::current_exception());
-        return nullptr;
     }
+    Py_LeaveRecursiveCall();
+    return result;
 }
 
 void launch_dealloc(PyObject* self) {
     auto* launch = reinterpret_cast<LaunchObject*>(self);
-    if (!launch->launched && PyErr_Occurred() == nullptr) {
+    const bool forgotten = !launch->launched && PyErr_Occurred() == nullptr;
+    launch->launched = true;
+    if (forgotten) {
         const char* function = launch->made_by->instruction->function.c_str();
         if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%s(...) was made but never issued; write %s(...)()", function,
                              function) != 0)
-            PyErr_WriteUnraisable(self);
+            PyErr_WriteUnraisable(reinterpret_cast<PyObject*>(launch->made_by));
     }
     for (PyObject* argument : launch->arguments) Py_XDECREF(argument);
     Py_DECREF(reinterpret_cast<PyObject*>(launch->made_by));
@@ -352,7 +353,11 @@ PyGetSetDef instruction_getset[] = {
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
+PyObject* same(PyObject* self, PyObject*) { return Py_NewRef(self); }
+
 PyMethodDef instruction_methods[] = {{"__reduce__", reduce, METH_NOARGS, "Pickled by name."},
+                                     {"__copy__", same, METH_NOARGS, "Itself: it has no state."},
+                                     {"__deepcopy__", same, METH_O, "Itself: it has no state."},
                                      {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef instruction_members[] = {

@@ -15,43 +15,39 @@ namespace {
 std::vector<Tensor*> tensors_of(nb::handle list, const std::string& who, const char* what) {
     std::vector<Tensor*> out;
     for (nb::handle item : list) {
-        if (!nb::isinstance<Tensor>(item))
+        Tensor* const tensor = tensor_of(item);
+        if (tensor == nullptr)
             throw Error(ErrorKind::type, concat(who, ": ", what, " must be Tensors, got ", kind_of(item)));
-        out.push_back(nb::inst_ptr<Tensor>(item));
+        out.push_back(tensor);
     }
     return out;
 }
 
 void add_own(const std::string& name, const std::string& pipe, nb::handle inputs, nb::handle outputs, std::int64_t work,
              std::int64_t cycles) {
-    Frame* frame = current_frame();
-    if (frame == nullptr || !frame->program) return state().warn_outside(), void();
+    const Here where = here();
+    if (!where.program) return state().warn_outside(), void();
+    const Chip& chip = where.program->chip();
     const Pipe queue = parse_queue(pipe, name);
-    if (is_register_pipe(queue) && frame->program->chip().path(Memory::UB, Memory::VEC) == nullptr)
-        throw Error(ErrorKind::value,
-                    concat(name, ": ", frame->program->chip().name(), " has no vector registers, so no ", pipe));
-    OwnInstruction own{
-        name, queue, Kind::computation, tensors_of(inputs, name, "inputs"), tensors_of(outputs, name, "outputs"),
-        work, cycles};
-    Place place = frame->place;
-    place.line = current_line();
-    frame->program->add_own(own, place);
+    if (is_register_pipe(queue) && chip.path(Memory::UB, Memory::VEC) == nullptr)
+        throw Error(ErrorKind::value, concat(name, ": ", chip.name(), " has no vector registers, so no ", pipe));
+    where.program->add_own({name, queue, Kind::computation, tensors_of(inputs, name, "inputs"),
+                            tensors_of(outputs, name, "outputs"), work, cycles},
+                           where.place);
 }
 
 // Outside any chip a flag is checked on a program of its own, which is dropped.
 template <typename Issue>
 void with_program(Issue issue) {
-    Frame* frame = current_frame();
-    Place place = frame == nullptr ? Place{} : frame->place;
-    place.line = current_line();
-    if (frame != nullptr && frame->program) {
-        issue(*frame->program, place);
+    Here where = here();
+    if (where.program) {
+        issue(*where.program, where.place);
         return;
     }
     state().warn_outside();
-    place.core = 0;
-    Program scratch(nb::cast<std::shared_ptr<Costs>>(state().default_costs()), state().sources);
-    issue(scratch, place);
+    where.place.core = 0;
+    Program scratch(costs_in_force(where), state().sources);
+    issue(scratch, where.place);
 }
 
 void set_flag(nb::handle pipe_src, nb::handle pipe_dst, nb::handle event_id) {

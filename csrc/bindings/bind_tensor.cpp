@@ -42,7 +42,11 @@ Index index_of(PyObject* key) {
     if (key == Py_Ellipsis) return {Index::Kind::ellipsis, {}, {}, {}};
     if (PyBool_Check(key) || !PyIndex_Check(key))
         throw Error(ErrorKind::type, concat("Tensor: an index must be an int, a slice or ..., got ", kind_of(key)));
-    return Index::at(integer_of(key, "Tensor", "an index"));
+    try {
+        return Index::at(integer_of(key, "Tensor", "an index"));
+    } catch (const Error& error) {  // too large for any axis
+        throw Error(error.kind() == ErrorKind::value ? ErrorKind::index : error.kind(), error.what());
+    }
 }
 
 Tensor subscript(const Tensor& self, nb::handle key) {
@@ -82,46 +86,47 @@ void load_with_model(std::shared_ptr<Program> program, Tensor& self, nb::handle 
 
 void load(nb::handle self_object, nb::handle source_object, nb::handle repeat, nb::handle set_value,
           nb::handle expect_value) {
-    if (!nb::isinstance<Tensor>(source_object))
+    Tensor* const target = tensor_of(self_object);
+    Tensor* const given = tensor_of(source_object);
+    if (target == nullptr)
+        throw Error(ErrorKind::type, concat("load: the target must be a Tensor, got ", kind_of(self_object)));
+    if (given == nullptr)
         throw Error(ErrorKind::type,
                     concat("load: the source must be a Tensor, got ", kind_of(source_object),
                            PyTuple_Check(source_object.ptr()) ? "; an instruction returns a tuple, take its [0]" : ""));
-    Tensor& self = *nb::inst_ptr<Tensor>(self_object);
-    const Tensor& source = *nb::inst_ptr<Tensor>(source_object);
+    Tensor& self = *target;
+    const Tensor& source = *given;
     const LoadOptions options{integer_of(repeat, "load", "repeat"), integer_of(set_value, "load", "set_value"),
                               integer_of(expect_value, "load", "expect_value")};
     if (options.set_value < no_mark || options.expect_value < no_mark)
         throw Error(ErrorKind::value, concat("load: set_value is ", options.set_value, " and expect_value ",
                                              options.expect_value, "; allowed are -1 (none) and above"));
-    Frame* frame = current_frame();
+    const Here where = here();
     const auto path =
         static_cast<std::size_t>(source.memory()) * memory_count + static_cast<std::size_t>(self.memory());
     const bool own_cost = state().move_models[path].is_valid();
-    if (frame == nullptr || !frame->program) {
+    if (!where.program) {
         state().warn_outside();
-        prepare_move(current_costs(frame).chip(), self, source, options, own_cost);
+        prepare_move(costs_in_force(where)->chip(), self, source, options, own_cost);
         apply_move(self, source);
-        return;
+    } else if (own_cost) {
+        load_with_model(where.program, self, self_object, source_object, source, options, path, where.place);
+    } else {
+        where.program->load(self, source, options, where.place);
     }
-    Place place = frame->place;
-    place.line = current_line();
-    if (own_cost)
-        load_with_model(frame->program, self, self_object, source_object, source, options, path, place);
-    else
-        frame->program->load(self, source, options, place);
 }
 
 void set_ready(const Tensor& self, bool ready) {
-    Frame* frame = current_frame();
-    if (frame != nullptr && frame->program)
-        frame->program->set_ready(self, ready);
+    const Here where = here();
+    if (where.program)
+        where.program->set_ready(self, ready);
     else
         self.storage()->ready_at_start = ready;
 }
 
 bool is_valid(const Tensor& self) {
-    Frame* frame = current_frame();
-    return frame != nullptr && frame->program ? frame->program->has_value(self) : self.storage()->ready_at_start;
+    const Here where = here();
+    return where.program ? where.program->has_value(self) : self.storage()->ready_at_start;
 }
 
 void require_whole(const Tensor& self, const char* what) {
@@ -133,7 +138,7 @@ void require_whole(const Tensor& self, const char* what) {
 void set_size(Tensor& self, nb::handle size) {
     require_whole(self, "size");
     if (size.is_none()) {
-        self.storage()->has_shape = false;
+        self.drop_shape();
         return;
     }
     self.set_type({self.dtype(), self.format(), shape_of(size, "Tensor", "size")});

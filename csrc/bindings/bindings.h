@@ -37,10 +37,17 @@ struct State {
 };
 State& state();
 
-// The frame in force, or null.
-Frame* current_frame();
-// The costs in force: the current chip's, else the default's.
-const Costs& current_costs(Frame* frame);
+// What is in force where the user's code calls.
+struct Here {
+    std::shared_ptr<Program> program;  // null outside any chip
+    Place place;                       // with the line of user code
+};
+Here here();
+// The current chip's costs, else the default's.
+std::shared_ptr<const Costs> costs_in_force(const Here& where);
+
+// The Tensor, or null for anything else (also for one whose __init__ never ran).
+Tensor* tensor_of(nb::handle value);
 
 // Id of the line of user code that is running: the innermost frame outside the package.
 std::uint32_t current_line();

@@ -42,11 +42,15 @@ bool means(std::string_view given, std::string_view name) {
 }
 
 bool has_alias(const fs::path& folder, std::string_view given) {
-    const base::Csv table(folder / "chip.csv", {"key", "value"});
-    for (const auto& row : table.rows())
-        if (table.text(row, "key") == "aliases")
-            for (const std::string& alias : base::words(table.text(row, "value")))
-                if (means(given, alias)) return true;
+    try {
+        const base::Csv table(folder / "chip.csv", {"key", "value"});
+        for (const auto& row : table.rows())
+            if (table.text(row, "key") == "aliases")
+                for (const std::string& alias : base::words(table.text(row, "value")))
+                    if (means(given, alias)) return true;
+    } catch (const Error&) {
+        return false;  // whoever asks for that chip by its name is told; others are not kept from theirs
+    }
     return false;
 }
 
@@ -81,7 +85,7 @@ std::shared_ptr<const Chip> Chip::load(const std::string& name, const std::vecto
         if (!is_chip_folder(name))
             throw Error(ErrorKind::value, concat("Chip: folder '", name.substr(0, 256),
                                                  "' has no chip.csv. How to write one: docs/add_a_chip.md"));
-        return load_folder(fs::path(name).lexically_normal(), search_path, 0);
+        return load_folder(fs::absolute(name).lexically_normal(), search_path, 0);
     }
     const auto folder = find_chip(name, search_path);
     if (!folder) unknown_chip(name, list(search_path));
@@ -108,7 +112,7 @@ std::shared_ptr<const Chip> Chip::load_folder(const fs::path& folder, const std:
     chip->read_attributes(clean / "chip.csv");
     chip->load_bases(search_path, depth);
     chip->read_figures();
-    if (fs::exists(clean / "paths.csv")) {
+    if (chip->has_file("paths.csv")) {
         chip->read_paths(clean / "paths.csv");
     } else if (chip->base_) {
         chip->paths_ = chip->base_->paths_;
@@ -248,6 +252,11 @@ std::optional<std::int64_t> Chip::capacity_bytes(Memory memory) const {
     key += "_bytes";
     if (attributes_.count(key)) return static_cast<std::int64_t>(figure(key));
     return base_ ? base_->capacity_bytes(memory) : std::nullopt;
+}
+
+bool Chip::has_file(const std::string& file) const {
+    std::error_code error;  // a link that leads nowhere counts: reading it says what is wrong
+    return fs::exists(fs::symlink_status(folder_ / file, error));
 }
 
 bool Chip::lacks(std::string_view instruction) const {

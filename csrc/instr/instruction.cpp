@@ -82,11 +82,11 @@ void parse_arguments(const base::Csv& table, const base::Csv::Row& row, Instruct
         if (table.text(row, "writes") == argument) out.output = static_cast<int>(out.arguments.size());
         out.arguments.push_back(std::move(parsed));
     }
+    if (out.arguments.empty() || out.arguments[0].name != "x" || !out.arguments[0].read)
+        table.fail(row, "the first argument must be x, and it must be read");
     for (const std::string& read : reads)
         if (std::none_of(out.arguments.begin(), out.arguments.end(), [&](const Argument& a) { return a.name == read; }))
             table.fail(row, concat("reads '", read, "', which is no argument"));
-    if (out.arguments.empty() || out.arguments[0].name != "x" || !out.arguments[0].read)
-        table.fail(row, "the first argument must be x, and it must be read");
     if (out.output == -1 && table.text(row, "writes") != "new")
         table.fail(row, concat("writes '", table.text(row, "writes"),
                                "', which is no argument; allowed: an argument, or new"));
@@ -160,6 +160,8 @@ DType infer_dtype(const Instruction& instruction, const TensorType& x, const Ten
 
 // A reduction leaves at least one value; an innermost axis that is reduced to one goes.
 Shape reduced(const Shape& shape, std::int64_t count, const std::string& function) {
+    if (count < 1)
+        throw Error(ErrorKind::value, concat(function, ": reduce_num is ", count, "; it must be at least 1"));
     Shape out = shape;
     const std::int64_t left = shape[shape.rank() - 1] / count;
     if (left <= 1 && shape.rank() > 1)
@@ -172,8 +174,6 @@ Shape reduced(const Shape& shape, std::int64_t count, const std::string& functio
 Shape infer_shape(const Instruction& instruction, const TensorType& x, const TensorType& y,
                   const Attributes& attributes) {
     const std::string& function = instruction.function;
-    if (attributes.count < 1)
-        throw Error(ErrorKind::value, concat(function, ": the count is ", attributes.count, "; it must be at least 1"));
     Shape out = x.shape;
     switch (instruction.shape) {
         case ShapeRule::x:
@@ -188,7 +188,9 @@ Shape infer_shape(const Instruction& instruction, const TensorType& x, const Ten
             for (int axis = 0; axis < x.shape.rank(); ++axis) out.push_back(std::int64_t{2} * x.shape[axis], function);
             break;
         case ShapeRule::mn:
-            out = Shape{x.shape[0], y.shape[1]};
+            out = Shape();
+            out.push_back(x.shape[0], function);
+            out.push_back(y.shape[1], function);
             break;
         case ShapeRule::last_times:
             out.replace_last(out[out.rank() - 1] * attributes.count, function + ": broadcast_num");

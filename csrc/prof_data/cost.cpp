@@ -101,13 +101,13 @@ Costs::~Costs() = default;
 // Paths that touch GM keep their time, so their cycles go with the clock; the rest keeps its cycles.
 void Costs::read_table(const Chip& chip, const std::string& table, double scale, bool inherited) {
     const std::string file = table + ".csv";
-    if (!fs::exists(chip.folder() / file)) return;
+    if (!chip.has_file(file)) return;
     if (table == "mov") read_moves(chip, "bytes", false, scale, inherited);
     if (table == "mov_repeat") read_moves(chip, "repeat", true, scale, inherited);
     if (table == "mmad") read_rates(chip, "mmad.csv", "mac", "mac_per_cycle", inherited);
     if (table == "vec") {
         read_rates(chip, "vec.csv", "elements", "bytes_per_cycle", inherited);
-        vector_inherited_ = vector_inherited_ || (inherited && !fs::exists(chip_->folder() / file));
+        vector_inherited_ = vector_inherited_ || (inherited && !chip_->has_file(file));
     }
 }
 

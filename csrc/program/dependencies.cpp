@@ -70,6 +70,7 @@ void Dependencies::drop_plain_log(std::uint32_t number, std::uint32_t writer) {
     Log* log = find_log(number);
     if (log == nullptr || !log->waits.empty() || !log->marks.empty() || !log->marked_waits.empty()) return;
     log->writes.clear();
+    log->earlier.clear();
     free_logs_.push_back(tensors_[number].writer_or_log & ~log_bit);
     tensors_[number].writer_or_log = writer;
 }
@@ -106,6 +107,29 @@ void Dependencies::visible_writers(std::uint32_t number, const Box& box, std::ve
         if (seen) out.push_back({write.value, number});
         unwritten = std::move(rest);
     }
+    if (unwritten.empty() || log->earlier.empty()) return;
+    for (const std::uint32_t writer : log->earlier) out.push_back({writer, number});
+    unwritten.clear();
+}
+
+// A tensor that was written in parts takes another shape: which part holds what is not known any more, so a read of any
+// waits for all.
+void Dependencies::reshape(std::uint32_t number, const Shape& shape) {
+    TensorRecord& tensor = tensors_[number];
+    Log& log = log_of(number);
+    std::vector<Dependency> writers;
+    std::vector<Box> unwritten;
+    visible_writers(number, whole_box(shapes_[tensor.shape]), writers, unwritten);
+    log.earlier.clear();
+    for (const Dependency& writer : writers) log.earlier.push_back(writer.producer);
+    log.writes.clear();
+    const Box box = whole_box(shape);
+    BoxMap waits;
+    log.waits.each([&](const BoxMap::Entry& wait) { waits.add(box, wait.value); });
+    log.waits = std::move(waits);
+    for (auto* marks : {&log.marks, &log.marked_waits})
+        for (Mark& mark : *marks) mark.box = box;
+    tensor.shape = shape_id(shape);
 }
 
 void Dependencies::read_parts(const Tensor& view, std::uint32_t number, std::vector<Dependency>& out) {
@@ -193,10 +217,10 @@ void Dependencies::write_whole(std::uint32_t number, const Tensor& tensor, std::
     serve(*log, number, box, true, mark, writer);
     log->writes.clear();
     log->writes.add(box, writer);
-    if (reshaped) {  // what was marked in the old shape is in no part of the new one more than in another
-        for (Mark& mark_of : log->marks) mark_of.box = box;
-        for (Mark& wait : log->marked_waits) wait.box = box;
-    }
+    log->earlier.clear();
+    for (auto* marks : {&log->marks, &log->marked_waits})
+        if (reshaped)
+            for (Mark& other : *marks) other.box = box;  // no part of the new shape holds it more than another
     if (mark != no_mark) log->marks.push_back({mark, writer, box});
     drop_plain_log(number, writer);
 }
@@ -204,10 +228,9 @@ void Dependencies::write_whole(std::uint32_t number, const Tensor& tensor, std::
 void Dependencies::write(const Tensor& view, std::int64_t mark, std::uint32_t writer) {
     const std::uint32_t number = enrol(view);
     if (!view.is_view()) return write_whole(number, view, mark, writer);
-    const bool reshaped = !(shapes_[tensors_[number].shape] == view.storage()->type.shape);
+    if (!(shapes_[tensors_[number].shape] == view.storage()->type.shape)) reshape(number, view.storage()->type.shape);
     const Box box = view.region();
-    if (reshaped || contains(box, whole_box(view.storage()->type.shape)))
-        return write_whole(number, view, mark, writer);
+    if (contains(box, whole_box(view.storage()->type.shape))) return write_whole(number, view, mark, writer);
     Log& log = log_of(number);
     serve(log, number, box, false, mark, writer);
     std::vector<std::uint32_t> earlier;
@@ -223,6 +246,7 @@ void Dependencies::set_ready(const Tensor& tensor, bool ready) {
     tensors_[number].ready = ready;
     if (Log* log = find_log(number)) {
         log->writes.clear();
+        log->earlier.clear();
         log->marks.clear();
         drop_plain_log(number, none);
     } else {

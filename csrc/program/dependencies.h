@@ -62,9 +62,10 @@ class Dependencies {
     };
     struct Log {  // a free one holds nothing
         std::uint32_t tensor = none;
-        BoxMap writes;            // value: writer
-        BoxMap waits;             // value: reader
-        std::vector<Mark> marks;  // in program order
+        BoxMap writes;                       // value: writer
+        BoxMap waits;                        // value: reader
+        std::vector<std::uint32_t> earlier;  // writers from before a change of shape, behind all of `writes`
+        std::vector<Mark> marks;             // in program order
         std::vector<Mark> marked_waits;
     };
     struct Found {
@@ -91,6 +92,7 @@ class Dependencies {
     void visible_writers(std::uint32_t number, const Box& box, std::vector<Dependency>& out,
                          std::vector<Box>& unwritten);
     Box region(const Tensor& view, std::uint32_t number) const;
+    void reshape(std::uint32_t number, const Shape& shape);
     void write_whole(std::uint32_t number, const Tensor& tensor, std::int64_t mark, std::uint32_t writer);
     void serve(Log& log, std::uint32_t number, const Box& box, bool whole, std::int64_t mark, std::uint32_t writer);
 

@@ -57,6 +57,7 @@ Program::~Program() = default;
 std::uint16_t Program::core(std::string_view name) {
     const auto found = std::find(core_names_.begin() + 1, core_names_.end(), name);
     if (found != core_names_.end()) return static_cast<std::uint16_t>(found - core_names_.begin());
+    require_open();
     check_core_name(name);
     if (core_names_.size() >= 4096) throw Error(ErrorKind::value, "Core: more than 4095 cores in one program");
     core_names_.emplace_back(name);
@@ -192,6 +193,7 @@ Program::InstructionMemo& Program::memo_of(const Instruction& instruction) {
     if (latest_memo_ != nullptr && latest_memo_->instruction == &instruction) return *latest_memo_;
     latest_memo_ = &instruction_memo_[&instruction];
     latest_memo_->instruction = &instruction;
+    latest_memo_->alive = instruction.weak_from_this().lock();
     return *latest_memo_;
 }
 
@@ -234,6 +236,7 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
     const std::size_t path =
         static_cast<std::size_t>(move.source) * memory_count + static_cast<std::size_t>(move.target);
     require_open();
+    target.require_current();
     const Pipe queue = slot(pipe != nullptr ? *pipe : move.path->pipe, place, "load");
     if (move_names_[path] == no_id) {
         const bool vld = move.source == Memory::UB && move.target == Memory::VEC;
@@ -266,6 +269,7 @@ void Program::add_computation(const Computation& computation, const Call& call, 
                               const Place& place) {
     const Instruction& instruction = *computation.instruction;
     require_open();
+    output.require_current();
     const Pipe queue = slot(instruction.pipe, place, instruction.function);
     InstructionMemo& memo = memo_of(instruction);
     if (memo.name == no_id) memo.name = name_id(instruction.name);
@@ -282,6 +286,8 @@ void Program::add_computation(const Computation& computation, const Call& call, 
 
 void Program::add_own(const OwnInstruction& own, const Place& place) {
     require_open();
+    for (const Tensor* read : own.reads) read->require_current();
+    for (const Tensor* written : own.writes) written->require_current();
     const Pipe queue = slot(own.pipe, place, own.name);
     const std::uint16_t name = name_id(std::string(own.name));
     data_->begin();
@@ -292,11 +298,18 @@ void Program::add_own(const OwnInstruction& own, const Place& place) {
     data_->await(id);
 }
 
-void Program::set_ready(const Tensor& tensor, bool ready) { data_->set_ready(tensor, ready); }
+void Program::set_ready(const Tensor& tensor, bool ready) {
+    require_open();
+    data_->set_ready(tensor, ready);
+}
 
-bool Program::has_value(const Tensor& view) { return data_->has_value(view); }
+bool Program::has_value(const Tensor& view) {
+    require_open();
+    return data_->has_value(view);
+}
 
 std::uint32_t Program::open_scope(std::string name, std::uint16_t core) {
+    require_open();
     scopes_.push_back({std::move(name), core, none, none, 0, 0});
     return static_cast<std::uint32_t>(scopes_.size() - 1);
 }

@@ -130,9 +130,14 @@ void Tensor::check_type(const TensorType& type, std::string_view who) const {
 void Tensor::set_type(const TensorType& type) {
     if (view_) return;
     Storage& storage = *storage_;
-    if (storage.has_shape && !(storage.type.shape == type.shape)) ++storage.generation;
+    if (storage.has_shape && !(storage.type.shape == type.shape)) storage.generation = ++storage.generations;
     storage.type = type;
     storage.has_shape = true;
+}
+
+void Tensor::drop_shape() {
+    storage_->has_shape = false;
+    storage_->generation = ++storage_->generations;
 }
 
 }  // namespace mskpp

@@ -69,12 +69,12 @@ class Engine {
         if (pipe.head == none) return;
         const Record& record = program_.record(pipe.head);
         if (record.starved) return;
-        std::uint32_t blocked_by = none;
+        std::uint32_t blocked_by = none;  // the latest issued of what has not ended: on its pipe, all others end before
         std::int64_t ready = pipe.free;
         program_.each_dependency(pipe.head, [&](const Dependency& dependency) {
             const std::int64_t end = end_[dependency.producer];
             if (end == not_ended)
-                blocked_by = dependency.producer;
+                blocked_by = blocked_by == none ? dependency.producer : std::max(blocked_by, dependency.producer);
             else
                 ready = std::max(ready, end);
         });

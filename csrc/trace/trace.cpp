@@ -2,6 +2,7 @@
 #include "mskpp/trace.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +36,7 @@ class File {
         ::unlink(part_.c_str());  // what a killed run left
         descriptor_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (descriptor_ < 0) fail(errno);
+        (void)::fchmod(descriptor_, 0600);  // whatever the umask
         buffer_.reserve(buffer_bytes + 4096);
     }
     ~File() {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mskpp import _core
 from mskpp.core import context, data
 from mskpp.core.instructions import chip_instructions
-from mskpp.core.place import at_user_line
+from mskpp.core.place import at_user_line, shown
 from mskpp.errors import ArgumentError, DeadlockError, FileError, InputError, StateError
 from mskpp.log import at_least, logger
 
@@ -43,8 +43,8 @@ class Chip:
         if not isinstance(debug_mode, bool):
             raise at_user_line(ArgumentError, f"Chip: debug_mode must be a bool, got {type(debug_mode).__name__}")
         text = os.fspath(name)
-        if not isinstance(text, str) or not text.isprintable():
-            raise at_user_line(InputError, "Chip: the name must be a str of printable characters")
+        if not isinstance(text, str) or not text.isprintable() or not text:
+            raise at_user_line(InputError, "Chip: the name must be a str of printable characters, at least one")
         self._costs = _core.Costs.load(text, data.search_path())
         self._instructions = chip_instructions(self._costs)
         self._debug = debug_mode
@@ -89,7 +89,7 @@ class Chip:
         if isinstance(ratio, bool) or not isinstance(ratio, numbers.Real):
             raise at_user_line(ArgumentError, f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}")
         if not 0 <= ratio <= 1:
-            raise at_user_line(InputError, f"Chip: cache_hit_ratio is {str(ratio)[:64]}; allowed are 0 to 1")
+            raise at_user_line(InputError, f"Chip: cache_hit_ratio is {shown(ratio)}; allowed are 0 to 1")
         self._hit_ratio = float(ratio)
         if self._program is not None:
             self._program.set_cache_hit_ratio(self._hit_ratio)

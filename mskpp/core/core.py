@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from types import TracebackType
 
+from mskpp._core import NO_SCOPE
 from mskpp.core import context
 from mskpp.core.place import at_user_line
 from mskpp.errors import ArgumentError, InputError
@@ -32,7 +33,11 @@ class Core:
     def __enter__(self) -> Core:
         frame = context.current()
         program = None if frame is None else frame.program
-        context.push(self, program, 0 if program is None else program.core(self.name))
+        if frame is None or program is None:
+            context.push(self, None)
+        else:
+            core = program.core(self.name)
+            context.push(self, program, core, frame.scope if core == frame.core else NO_SCOPE)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:

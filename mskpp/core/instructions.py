@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mskpp import _core
 from mskpp.core.data import DATA
-from mskpp.errors import DataError
+from mskpp.errors import DataError, InputError
 
 TABLE = DATA / "instructions.csv"
 
@@ -22,6 +22,8 @@ BUILT_IN: dict[str, _core.Instruction] = read_table(TABLE)
 
 def named(function: str) -> _core.Instruction:
     """The built-in instruction of that name; how an instruction is unpickled."""
+    if function not in BUILT_IN:
+        raise InputError(f"pickle: '{function}' is not built in; only built-in instructions are pickled")
     return BUILT_IN[function]
 
 

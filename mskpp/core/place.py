@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mskpp import _core
 from mskpp.errors import MskppError
@@ -15,3 +15,12 @@ def at_user_line(kind: type[Kind], message: str) -> Kind:
     """The error, with the innermost line outside the package behind its message: "... (kernel.py:18)"."""
     line = _core.user_line()
     return kind(f"{message} ({line})" if line else message)
+
+
+def shown(value: Any, most: int = 64) -> str:
+    """The value as a message shows it: cut, and never an error of its own."""
+    try:
+        text = str(value)
+    except Exception as error:  # an int of thousands of digits, or a __str__ of the user's
+        return f"<{type(value).__name__} whose text is a {type(error).__name__}>"
+    return text if len(text) <= most else text[:most] + "..."

@@ -13,7 +13,7 @@ from typing import Any
 
 from mskpp import _core
 from mskpp.core.instructions import BUILT_IN
-from mskpp.core.place import at_user_line
+from mskpp.core.place import at_user_line, shown
 from mskpp.errors import ArgumentError, CountOverflowError, InputError
 from mskpp.log import logger
 
@@ -65,7 +65,7 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _number(value: Any, cls: type, method: str, name: str) -> float:
-    where = f"{cls.__name__}.{method}() of {name} returned {str(value)[:80]!r} ({type(value).__name__})"
+    where = f"{cls.__name__}.{method}() of {name} returned {shown(value)!r} ({type(value).__name__})"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise at_user_line(ArgumentError, f"{where}; it must be a finite number of at least 0")
     try:
@@ -181,7 +181,7 @@ class OwnInstruction:
         self.__doc__ = cls.__doc__
         self.__wrapped__ = cls
 
-    def __call__(self, *arguments: Any, **attr: Any) -> OwnLaunch:
+    def __call__(self, /, *arguments: Any, **attr: Any) -> OwnLaunch:
         if arguments and isinstance(arguments[0], (tuple, list)):
             groups = [tuple(a) for a in arguments[:2] if isinstance(a, (tuple, list))]
             inputs, outputs = groups[0], groups[1] if len(groups) > 1 else ()
@@ -231,6 +231,12 @@ class OwnLaunch:
             outputs = (inferred,)
         elif isinstance(inferred, (tuple, list)) and inferred and all(isinstance(t, _core.Tensor) for t in inferred):
             outputs = tuple(inferred)
+        elif inferred is not None:
+            raise at_user_line(
+                ArgumentError,
+                f"{made_by.__name__}: infer_shape() of {made_by.__wrapped__.__name__} returned "
+                f"{shown(inferred)!r}; it must return nothing, a Tensor or a tuple of Tensors",
+            )
         for tensor in outputs:
             if tensor.dtype is None or tensor.size is None:
                 raise at_user_line(

@@ -9,19 +9,17 @@ import numbers
 from collections import deque
 from typing import Any
 
+from mskpp.core.place import shown
 from mskpp.errors import ArgumentError, DeadlockError, InputError
 
 
 def _cycles_of(task: Any) -> float:
     cycles = task.cost_time()
+    what = f"Schedule: cost_time() of task {_name(task)} returned {shown(cycles)}"
     if isinstance(cycles, bool) or not isinstance(cycles, numbers.Real):
-        raise ArgumentError(
-            f"Schedule: cost_time() of task {_name(task)} returned {cycles!r}; it must be a finite number of at least 0"
-        )
-    if not math.isfinite(cycles) or cycles < 0:
-        raise InputError(
-            f"Schedule: cost_time() of task {_name(task)} returned {cycles!r}; it must be a finite number of at least 0"
-        )
+        raise ArgumentError(f"{what}; it must be a finite number of at least 0")
+    if not 0 <= cycles < math.inf:  # type: ignore[operator]
+        raise InputError(f"{what}; it must be a finite number of at least 0")
     return cycles  # type: ignore[return-value]
 
 

@@ -25,7 +25,9 @@ _LARGE_TRACE_BYTES = 256 << 20
 Progress = Callable[[str], None]
 
 
-def _remove_if_empty(path: Path) -> None:
+def _remove_if_empty(path: Path, process: int) -> None:
+    if os.getpid() != process:
+        return
     with contextlib.suppress(OSError):  # it holds files, or it is gone: both are fine
         path.rmdir()
 
@@ -38,7 +40,8 @@ class OutputFolder:
 
     def __init__(self) -> None:
         self.path = self._make()
-        self._finalizer = weakref.finalize(self, _remove_if_empty, self.path)
+        self._process = os.getpid()
+        self._finalizer = weakref.finalize(self, _remove_if_empty, self.path, self._process)
 
     @staticmethod
     def _make() -> Path:
@@ -59,8 +62,11 @@ class OutputFolder:
         raise FileError(f"output: {_MOST_IN_ONE_SECOND} folders {name}_* exist already")
 
     def close(self) -> None:
-        """Removes the folder if it is empty."""
-        self._finalizer()
+        """Removes the folder if it is empty; not in a child process, which does not own it."""
+        if os.getpid() == self._process:
+            self._finalizer()
+        else:
+            self._finalizer.detach()
 
 
 @contextlib.contextmanager
@@ -71,6 +77,7 @@ def _new_file(path: Path) -> Iterator[TextIO]:
         with open(
             os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline=""
         ) as file:
+            os.fchmod(file.fileno(), 0o600)  # whatever the umask
             yield file
         part.replace(path)
     except BaseException as error:
@@ -102,17 +109,19 @@ def write(
                 ("Instruction_statistic.csv", tables.write_instructions),
                 ("instruction_cycle_consumption.html", pie.write_pie),
             ):
+                written.append(folder.path / name)  # before it exists: an interrupt may come at any point
                 with _new_file(folder.path / name) as file:
                     writer(result, file)
-                written.append(folder.path / name)
                 progress(name)
         if trace:
-            _write_trace(timeline, folder.path / "trace.json", progress)
             written.append(folder.path / "trace.json")
+            _write_trace(timeline, folder.path / "trace.json", progress)
     except BaseException:
         for path in written:
             path.unlink(missing_ok=True)
         raise
+    if sys.stdout is None:
+        return
     if metrics:
         tables.print_summary(result, str(folder.path))
     else:
@@ -122,7 +131,7 @@ def write(
 @contextlib.contextmanager
 def progress(instructions: int) -> Iterator[Progress]:
     """Shows on stderr what a long run is at, where stderr is a terminal."""
-    if instructions < _LONG_RUN or not sys.stderr.isatty():
+    if instructions < _LONG_RUN or sys.stderr is None or not sys.stderr.isatty():
         yield lambda step: None
         return
     from rich.console import Console

@@ -13,6 +13,7 @@ from mskpp.report.result import Result, Statistic
 COLUMNS = ("Duration(us)", "Cycle", "Size(B)", "Ops")
 _MOST_ROWS = 30  # of each kind, so that stdout stays under 100 lines whatever was modelled
 _PIPED_WIDTH = 110
+_LONGEST_NAME = 44
 
 
 def _cells(row: Statistic) -> list[str]:
@@ -48,7 +49,7 @@ def print_summary(result: Result, folder: str) -> None:
         markup=False,
     )
     table = Table(show_edge=False, pad_edge=False)
-    table.add_column("pipe / instruction", overflow="fold")
+    table.add_column("pipe / instruction", overflow="ellipsis", no_wrap=True, max_width=_LONGEST_NAME)
     for heading in ("us", "cycles", "busy", "bytes", "operations", "count"):
         table.add_column(heading, justify="right")
     for rows in (result.pipes, result.instructions):

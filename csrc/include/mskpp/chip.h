@@ -41,6 +41,7 @@ class Chip {
 
     const std::string& name() const { return name_; }
     const std::filesystem::path& folder() const { return folder_; }
+    bool has_file(const std::string& file) const;  // in its own folder
     const std::string& architecture() const { return architecture_; }
     double clock_mhz() const { return clock_mhz_; }
     int cube_cores() const { return cube_cores_; }

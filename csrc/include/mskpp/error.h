@@ -24,10 +24,19 @@ enum class ErrorKind {
 // "vadd: x is FP16 [32,48] but y is INT8 [32,48]; their dtypes must agree".
 class Error : public std::runtime_error {
   public:
-    Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+    Error(ErrorKind kind, const std::string& message) : std::runtime_error(printable(message)), kind_(kind) {}
     ErrorKind kind() const noexcept { return kind_; }
 
   private:
+    // Without what would break a log line, a terminal or the message itself.
+    static std::string printable(std::string text) {
+        constexpr std::size_t longest = 8192;
+        if (text.size() > longest) text.replace(longest, std::string::npos, "...");
+        for (char& c : text)
+            if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = '?';
+        return text;
+    }
+
     ErrorKind kind_;
 };
 

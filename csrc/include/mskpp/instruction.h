@@ -53,7 +53,7 @@ struct Attributes {
     Shape shape;  // fill_shape
 };
 
-struct Instruction {
+struct Instruction : std::enable_shared_from_this<Instruction> {
     std::string function;  // "vadd", the Python name
     std::string name;      // "VADD", as statistics, traces and cost tables spell it
     std::vector<Argument> arguments;

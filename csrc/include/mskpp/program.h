@@ -228,7 +228,7 @@ class Program {
     };
 
     const Chip& chip() const { return costs_->chip(); }
-    const Costs& costs() const { return *costs_; }
+    const std::shared_ptr<const Costs>& shared_costs() const { return costs_; }
     std::size_t size() const { return records_.size(); }
     const Record& record(std::size_t i) const { return records_[i]; }
     // The instruction behind this one on its pipe, or none.
@@ -288,7 +288,8 @@ class Program {
     static constexpr std::size_t moves_remembered = 4;  // per path, with and without a change of format
     struct InstructionMemo {
         const Instruction* instruction = nullptr;
-        std::uint16_t name = 0xffff;  // not known yet
+        std::shared_ptr<const Instruction> alive;  // so that its address stays its own
+        std::uint16_t name = 0xffff;               // not known yet
         DType x_dtype = DType::unset;
         std::array<DType, 4> key{};
         std::int64_t m = 0, k = 0, n = 0, work = 0;

@@ -46,8 +46,9 @@ struct Storage {
     Memory memory;
     bool ready_at_start;
     bool has_shape;
-    std::uint32_t generation = 0;  // counts changes of the shape; a slice from before one is stale
-    std::uint32_t line = 0;        // where it was made: an id of the program's source table, 0 when not known
+    std::uint32_t generation = 0;   // of the shape; a slice of another one is stale
+    std::uint32_t generations = 0;  // how many there were: none comes again
+    std::uint32_t line = 0;         // where it was made: an id of the program's source table, 0 when not known
     TensorType type;
 
     // Its number in the program that used it last, and in others that are still there.
@@ -98,6 +99,8 @@ class Tensor {
     void check_type(const TensorType& type, std::string_view who) const;
     // Gives the tensor the type of what is written into it; a slice keeps its own. REQUIRES: check_type() passed.
     void set_type(const TensorType& type);
+    void drop_shape();             // takes the next one from what is loaded; slices are stale then
+    void require_current() const;  // Error (state) for a stale slice
 
     const std::shared_ptr<Storage>& storage() const { return storage_; }
 
@@ -112,7 +115,6 @@ class Tensor {
         std::array<Axis, Shape::max_rank> axis;
     };
     Shape view_shape() const;
-    void require_current() const;
     View whole() const;
     static void apply(Axis& axis, const Index& index, int position);
 
