@@ -268,7 +268,7 @@ def test_wrong_barriers(pipe: Any, error: type[Exception], words: str) -> None:
 def test_a_barrier_of_the_register_pipes_needs_one_name() -> None:
     with (
         Chip("Ascend950PR_9589"),
-        pytest.raises(InputError, match="pipe_barrier: PIPE-VEC; name one of its pipes, or PIPE-ALL"),
+        pytest.raises(InputError, match="pipe_barrier: 'PIPE-VEC' names no single pipe; name one, or PIPE-ALL"),
     ):
         pipe_barrier("PIPE-VEC")
 

@@ -268,7 +268,7 @@ def test_numpy_integers_and_huge_bounds_as_indices() -> None:
         ([0, 1], ArgumentError, "got list"),
         (slice(True, None), ArgumentError, "a slice bound must be an int, got bool"),
         (slice("a", None), ArgumentError, "a slice bound must be an int, got str"),
-        (10**30, InputError, "an index is an integer outside -2^63 to 2^63-1"),
+        (10**30, SubscriptError, "an index is an integer outside -2^63 to 2^63-1"),
     ],
 )
 def test_wrong_keys(key: Any, error: type[Exception], words: str) -> None:

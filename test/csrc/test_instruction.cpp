@@ -82,10 +82,7 @@ TEST(InferOutput, narrow_halves_the_dtype) {
     EXPECT_EQ(output("vaddreluconv", type(DType::FP32, {4})).dtype, DType::FP16);
     EXPECT_EQ(output("vaddreluconv", type(DType::FP16, {4})).dtype, DType::INT8);
     EXPECT_EQ(output("vsubreluconv", type(DType::INT16, {4})).dtype, DType::INT8);
-    EXPECT_EQ(error(ErrorKind::type,
-                    [] {
-                        output("vaddreluconv", type(DType::INT8, {4, 2}));
-                    }),
+    EXPECT_EQ(error(ErrorKind::type, [] { output("vaddreluconv", type(DType::INT8, {4, 2})); }),
               "vaddreluconv: x is INT8 [4,2]; it converts FP32 to FP16, and FP16 or INT16 to INT8");
 }
 
@@ -110,10 +107,7 @@ TEST(InferOutput, reductions_divide_the_last_axis_and_drop_it_when_one_is_left) 
 
 TEST(InferOutput, broadcasts_multiply_the_last_axis) {
     EXPECT_EQ(output("vbrcb", type(DType::UINT16, {4, 8}), count(16)).shape.text(), "[4,128]");
-    EXPECT_EQ(error(ErrorKind::value,
-                    [] {
-                        output("vbrcb", type(DType::UINT16, {4, 8}), count(2147483647));
-                    }),
+    EXPECT_EQ(error(ErrorKind::value, [] { output("vbrcb", type(DType::UINT16, {4, 8}), count(2147483647)); }),
               "vbrcb: broadcast_num: axis 1 has extent 17179869176; allowed are 1 to 2147483647");
 }
 
@@ -126,10 +120,7 @@ TEST(InferOutput, other_shape_rules) {
               "vreduce: reserve_num: axis 0 has extent 0; allowed are 1 to 2147483647");
     EXPECT_EQ(output("vbitsort", type(DType::FP16, {2, 32})).shape.text(), "[4,64]");
     EXPECT_EQ(output("vtranspose", type(DType::FP16, {16, 16})).shape.text(), "[16,16]");
-    EXPECT_EQ(error(ErrorKind::value,
-                    [] {
-                        output("vtranspose", type(DType::FP16, {16, 15}));
-                    }),
+    EXPECT_EQ(error(ErrorKind::value, [] { output("vtranspose", type(DType::FP16, {16, 15})); }),
               "vtranspose: x has 240 elements [16,15]; it must have exactly 256");
 }
 

@@ -321,7 +321,7 @@ TEST_F(Trace, neighbours_of_a_very_long_program_do_not_overlap) {
 TEST_F(Trace, is_private_to_the_user) {
     model.own(Pipe::V, 1);
     write();
-    struct stat status {};
+    struct stat status{};
     ASSERT_EQ(::stat((folder.path() / "trace.json").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
 }

@@ -884,7 +884,8 @@ TEST(Barriers, refuse_groups_and_unknown_pipes) {
     Model model("Ascend950PR_9589");
     EXPECT_EQ(error(ErrorKind::value, [&] { model.barrier("PIPE-VEC"); }),
               "pipe_barrier: 'PIPE-VEC' names no single pipe; name one, or PIPE-ALL");
-    EXPECT_EQ(error(ErrorKind::value, [&] { model.barrier("RVECLD"); }), "pipe_barrier: 'RVECLD' names no single pipe; name one, or PIPE-ALL");
+    EXPECT_EQ(error(ErrorKind::value, [&] { model.barrier("RVECLD"); }),
+              "pipe_barrier: 'RVECLD' names no single pipe; name one, or PIPE-ALL");
     EXPECT_TRUE(has(error(ErrorKind::value, [&] { model.barrier("PIPE"); }), "pipe_barrier: unknown pipe 'PIPE'"));
     EXPECT_EQ(model.program->size(), 0u);
     EXPECT_EQ(model.program->pipes().size(), 0u);

@@ -115,26 +115,14 @@ TEST(Slice, refuses_what_lies_outside) {
     const Tensor t = tensor(Memory::GM, {4, 6});
     EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(4)}); }),
               "Tensor: index 4 is outside axis 0 with 4 elements");
-    EXPECT_EQ(error(ErrorKind::index,
-                    [&] {
-                        t.slice({Index::at(0), Index::at(-7)});
-                    }),
+    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(0), Index::at(-7)}); }),
               "Tensor: index -7 is outside axis 1 with 6 elements");
-    EXPECT_EQ(error(ErrorKind::index,
-                    [&] {
-                        t.slice({Index::at(0), Index::at(0), Index::at(0)});
-                    }),
+    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(0), Index::at(0), Index::at(0)}); }),
               "Tensor: 3 indices for a tensor of 2 axes [4,6]");
-    EXPECT_EQ(error(ErrorKind::index,
-                    [&] {
-                        t.slice({ellipsis(), ellipsis()});
-                    }),
+    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({ellipsis(), ellipsis()}); }),
               "Tensor: more than one ellipsis in a subscript");
     // an axis once dropped cannot be named again
-    EXPECT_EQ(error(ErrorKind::index,
-                    [&] {
-                        t.slice({Index::at(0)}).slice({Index::at(0), Index::at(0)});
-                    }),
+    EXPECT_EQ(error(ErrorKind::index, [&] { t.slice({Index::at(0)}).slice({Index::at(0), Index::at(0)}); }),
               "Tensor: 2 indices for a tensor of 1 axes [6]");
 }
 
@@ -181,17 +169,11 @@ TEST(Slice, keeps_the_type_of_its_storage_when_written) {
     Tensor row = out.slice({Index::at(2)}), two = rows(out, 0, 2);
     model.issue("vabs", {&x, &row});
     EXPECT_EQ(out.shape().text(), "[4,128]");
-    EXPECT_EQ(error(ErrorKind::value,
-                    [&] {
-                        model.issue("vabs", {&x, &two});
-                    }),
+    EXPECT_EQ(error(ErrorKind::value, [&] { model.issue("vabs", {&x, &two}); }),
               "vabs: writes [128] into a slice of [2,128]; they must have the same number of elements");
     Tensor wide = tensor(Memory::UB, {4, 128}, DType::FP32);
     Tensor wide_row = wide.slice({Index::at(2)});
-    EXPECT_EQ(error(ErrorKind::type,
-                    [&] {
-                        model.issue("vabs", {&x, &wide_row});
-                    }),
+    EXPECT_EQ(error(ErrorKind::type, [&] { model.issue("vabs", {&x, &wide_row}); }),
               "vabs: writes FP16 [128] into a slice of FP32 [128]; a slice keeps its dtype");
     EXPECT_EQ(model.program->size(), 1u);
 }

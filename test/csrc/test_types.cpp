@@ -150,10 +150,7 @@ TEST(Shape, refuses_extents_out_of_range) {
     EXPECT_EQ(error(ErrorKind::value, [] { Shape{-1}; }), "shape: axis 0 has extent -1; allowed are 1 to 2147483647");
     EXPECT_EQ(error(ErrorKind::value, [] { Shape{2147483648}; }),
               "shape: axis 0 has extent 2147483648; allowed are 1 to 2147483647");
-    EXPECT_EQ(error(ErrorKind::value,
-                    [] {
-                        Shape{INT64_MAX, INT64_MAX};
-                    }),
+    EXPECT_EQ(error(ErrorKind::value, [] { Shape{INT64_MAX, INT64_MAX}; }),
               "shape: axis 0 has extent 9223372036854775807; allowed are 1 to 2147483647");
 }
 
@@ -166,10 +163,7 @@ TEST(Shape, refuses_more_than_eight_axes) {
 TEST(Shape, refuses_more_elements_than_31_bits_count) {
     EXPECT_EQ((Shape{2147483647}).elements(), 2147483647);
     EXPECT_EQ((Shape{65535, 32768}).elements(), 2147450880);
-    EXPECT_EQ(error(ErrorKind::value,
-                    [] {
-                        Shape{65536, 32768};
-                    }),
+    EXPECT_EQ(error(ErrorKind::value, [] { Shape{65536, 32768}; }),
               "shape: more than 2147483647 elements (2^31-1), which is the most a tensor may have; split it");
 }
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from utils import stubs
+
 import mskpp
 from mskpp import _core
 from mskpp.core.data import DATA
 from mskpp.core.instructions import TABLE, read_table
-from utils import stubs
 
 ROW = 'vsquare,VSQUARE,x y,x,y,,PIPE-V,x,rate x out,x,x,"Square, element by element"\n'
 

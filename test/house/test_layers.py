@@ -112,7 +112,9 @@ def test_dsl_does_not_know_the_reports_at_import(path: Path) -> None:
 
 
 def test_importing_the_package_loads_nothing_optional() -> None:
-    code = "import sys, mskpp; print([m for m in sys.modules if m.split('.')[0] in ('plotly', 'rich', 'numpy', 'pandas')])"
+    code = (
+        "import sys, mskpp; print([m for m in sys.modules if m.split('.')[0] in ('plotly', 'rich', 'numpy', 'pandas')])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
 

@@ -2,7 +2,6 @@
 """The stub files say what the module and the instruction table say."""
 
 import pytest
-
 from utils.stubs import PACKAGE, STUBS
 
 
