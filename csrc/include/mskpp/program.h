@@ -186,7 +186,7 @@ class Program {
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    // --- recording; every function throws before it changes anything ---
+    // --- recording; every function throws before it changes anything, and Error (state) after finish() ---
 
     // A move, as prepare_move() and add_move() together.
     void load(Tensor& target, const Tensor& source, const LoadOptions& options = {}, const Place& place = {});
