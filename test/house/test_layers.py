@@ -120,7 +120,7 @@ def test_importing_the_package_loads_nothing_optional() -> None:
 
 
 def test_no_chip_is_named_in_code() -> None:
-    """The listing of the data folder is the only list. The default chip of what is outside any block is the exception."""
+    """The data folder is the only list. The default chip of what is outside any block is the exception."""
     chips = {p.name for p in (PACKAGE / "data" / "chips").iterdir()}
     for path in [*SOURCES, *PYTHON]:
         code = re.sub(r'"""(?:.|\n)*?"""|//[^\n]*|#[^\n]*|R"\((?:.|\n)*?\)"', "", path.read_text())
