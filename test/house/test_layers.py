@@ -116,7 +116,7 @@ def test_importing_the_package_loads_nothing_optional() -> None:
         "import sys, mskpp; print([m for m in sys.modules if m.split('.')[0] in ('plotly', 'rich', 'numpy', 'pandas')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.strip() == "[]"
 
 
 def test_no_chip_is_named_in_code() -> None:
