@@ -117,14 +117,26 @@ bool broadcasts(const Shape& from, const Shape& to) {
     return true;
 }
 
+// A reduction drops the axis it reduces to one; to broadcast its output, that axis is wanted back.
+std::string reduced_hint(const Shape& x, const Shape& y) {
+    if (y.rank() + 1 != x.rank()) return {};
+    std::string size = "[";
+    for (int axis = 0; axis < y.rank(); ++axis) {
+        if (y[axis] != x[axis]) return {};
+        size += concat(y[axis], ",");
+    }
+    return concat("; after a reduction, give y its axis back: y.size = ", size, "1]");
+}
+
 void check_pair(const Instruction& instruction, const Tensor& x, const Tensor& y) {
     const auto text = [](const Tensor& tensor) { return concat(name(tensor.dtype()), " ", tensor.shape().text()); };
     if (x.dtype() != y.dtype())
         throw Error(ErrorKind::type, concat(instruction.function, ": x is ", text(x), " but y is ", text(y),
                                             "; their dtypes must agree"));
     if (!broadcasts(y.shape(), x.shape()))
-        throw Error(ErrorKind::value, concat(instruction.function, ": x is ", text(x), " but y is ", text(y),
-                                             "; each axis of y must equal x's or be 1"));
+        throw Error(ErrorKind::value,
+                    concat(instruction.function, ": x is ", text(x), " but y is ", text(y),
+                           "; each axis of y must equal x's or be 1", reduced_hint(x.shape(), y.shape())));
 }
 
 void check_vector(const Instruction& instruction, const Call& call) {

@@ -444,3 +444,23 @@ def test_a_core_inside_a_scope_of_the_same_core() -> None:
         register = Tensor("VEC")
         register.load(ub(128))
     assert list(chip.result.pipes) == ["aiv0-RVECLD0"]
+
+
+def test_the_pie_page_offers_to_send_nothing(capsys) -> None:
+    with Chip("Ascend910B1") as chip:
+        chip.enable_metrics()
+        vexp(ub(64), Tensor("UB"))()
+    page = Path(chip.output_dir, "instruction_cycle_consumption.html").read_text()
+    assert "displayModeBar: false" in page[-2000:]  # the library's button would upload the figures
+
+
+def test_a_reduced_axis_is_given_back() -> None:
+    with Chip("Ascend910B1") as chip:
+        x, mean, centred = ub(8, 1024), Tensor("UB"), Tensor("UB")
+        vcadd(x, mean, 1024)()
+        with pytest.raises(errors.InputError, match=r"y\.size = \[8,1\]"):
+            mskpp.vsub(x, mean, centred)()
+        mean.size = [8, 1]
+        mskpp.vsub(x, mean, centred)()
+    vcadd_event, vsub_event = chip.result.events()
+    assert vsub_event.start == vcadd_event.end and centred.size == [8, 1024]
