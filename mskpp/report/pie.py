@@ -37,4 +37,6 @@ def write_pie(result: Result, file: TextIO) -> None:
     )
     file.write(_library())
     file.write('</script></head>\n<body><div id="pie" style="height:95vh"></div>\n<script>')
-    file.write(f'Plotly.newPlot("pie", ...{figure}, {{responsive: true, displayModeBar: false}});</script></body></html>\n')
+    file.write(
+        f'Plotly.newPlot("pie", ...{figure}, {{responsive: true, displayModeBar: false}});</script></body></html>\n'
+    )
