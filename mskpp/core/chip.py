@@ -158,7 +158,8 @@ class Chip:
         return [f"{self.name} inherits costs from {source}: {', '.join(tables)}" for source, tables in taken.items()]
 
     def __repr__(self) -> str:
-        return f"Chip({self.name!r})"
+        costs = getattr(self, "_costs", None)  # also while an __init__ fails
+        return "Chip(?)" if costs is None else f"Chip({costs.name!r})"
 
     # --- the block ---
 

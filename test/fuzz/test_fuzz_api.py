@@ -142,7 +142,7 @@ def check(call: Callable[..., Any], arguments: list[Any]) -> None:
         assert text and len(text) < 5000 and text.replace("\n", "").isprintable(), text
 
 
-@settings(max_examples=2500)
+@settings(max_examples=800)
 @given(st.sampled_from(CALLS), st.lists(anything, min_size=5, max_size=5))
 def test_anything_passed_to_anything(call: Any, numbers: list[int]) -> None:
     _, function, count = call
@@ -154,7 +154,7 @@ def test_anything_passed_to_anything(call: Any, numbers: list[int]) -> None:
     assert current_chip() is None
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(
     st.sampled_from(sorted(BUILT_IN)), st.lists(st.integers(len(OBJECTS), len(OBJECTS) + 14), min_size=4, max_size=4)
 )
