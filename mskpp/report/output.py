@@ -101,6 +101,7 @@ def write(
     folder: OutputFolder, result: Result, timeline: _core.Timeline, trace: bool, metrics: bool, progress: Progress
 ) -> None:
     """Writes what was asked for; removes what it wrote when one file fails."""
+    before = set(folder.path.glob("*"))  # what a user put there stays, whatever happens
     written: list[Path] = []
     try:
         if metrics:
@@ -118,7 +119,8 @@ def write(
             _write_trace(timeline, folder.path / "trace.json", progress)
     except BaseException:
         for path in written:
-            path.unlink(missing_ok=True)
+            if path not in before:
+                path.unlink(missing_ok=True)
         raise
     if sys.stdout is None:
         return

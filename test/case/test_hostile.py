@@ -464,3 +464,12 @@ def test_a_reduced_axis_is_given_back() -> None:
         mskpp.vsub(x, mean, centred)()
     vcadd_event, vsub_event = chip.result.events()
     assert vsub_event.start == vcadd_event.end and centred.size == [8, 1024]
+
+
+def test_a_file_of_the_users_is_not_taken_for_ours() -> None:
+    with pytest.raises(errors.FileError, match=r"trace\.json"), Chip("Ascend910B1") as chip:
+        chip.enable_trace()
+        mine = Path(chip.output_dir, "trace.json")
+        mine.write_text("mine")
+        vexp(ub(64), Tensor("UB"))()
+    assert mine.read_text() == "mine"
