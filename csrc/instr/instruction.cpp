@@ -174,35 +174,31 @@ Shape reduced(const Shape& shape, std::int64_t count, const std::string& functio
 Shape infer_shape(const Instruction& instruction, const TensorType& x, const TensorType& y,
                   const Attributes& attributes) {
     const std::string& function = instruction.function;
-    Shape out = x.shape;
+    Shape out;
     switch (instruction.shape) {
         case ShapeRule::x:
-            break;
+            return x.shape;
         case ShapeRule::x_exactly_256:
             if (x.shape.elements() != transposed_elements)
                 throw Error(ErrorKind::value, concat(function, ": x has ", x.shape.elements(), " elements ",
                                                      x.shape.text(), "; it must have exactly ", transposed_elements));
-            break;
+            return x.shape;
         case ShapeRule::x_doubled:
-            out = Shape();
             for (int axis = 0; axis < x.shape.rank(); ++axis) out.push_back(std::int64_t{2} * x.shape[axis], function);
             break;
         case ShapeRule::mn:
-            out = Shape();
             out.push_back(x.shape[0], function);
             out.push_back(y.shape[1], function);
             break;
         case ShapeRule::last_times:
+            out = x.shape;
             out.replace_last(out[out.rank() - 1] * attributes.count, function + ": broadcast_num");
             break;
         case ShapeRule::last_divided:
-            out = reduced(x.shape, attributes.count, function);
-            break;
+            return reduced(x.shape, attributes.count, function);
         case ShapeRule::fill_shape:
-            out = attributes.shape;
-            break;
+            return attributes.shape;
         case ShapeRule::reserve_num:
-            out = Shape();
             out.push_back(attributes.count, function + ": reserve_num");
             break;
     }
@@ -221,13 +217,9 @@ std::string Instruction::signature() const {
 
 TensorType infer_output(const Instruction& instruction, const TensorType& x, const TensorType& y, const TensorType& b,
                         const Attributes& attributes) {
-    TensorType out;
-    out.dtype = infer_dtype(instruction, x, b, attributes);
-    out.shape = infer_shape(instruction, x, y, attributes);
-    out.format = x.format;
     const bool from_b = instruction.cost == CostRule::mmad && b.format != Format::unset && b.format != Format::ND;
-    if (from_b) out.format = b.format;
-    return out;
+    return {infer_dtype(instruction, x, b, attributes), from_b ? b.format : x.format,
+            infer_shape(instruction, x, y, attributes)};
 }
 
 std::vector<std::shared_ptr<const Instruction>> read_instructions(const std::filesystem::path& file) {

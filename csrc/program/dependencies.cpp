@@ -26,6 +26,14 @@ std::uint32_t Dependencies::shape_id(const Shape& shape) {
     return recent - 1;
 }
 
+// What another program knows the storage by.
+void Dependencies::keep_latest(Storage& storage) {
+    const auto ended = [](const Storage::Enrolment& other) { return other.program.expired(); };
+    if (!storage.others) storage.others = std::make_unique<std::vector<Storage::Enrolment>>();
+    storage.others->erase(std::remove_if(storage.others->begin(), storage.others->end(), ended), storage.others->end());
+    storage.others->push_back(storage.latest);
+}
+
 std::uint32_t Dependencies::enrol_anew(Storage& storage) {
     if (storage.others)
         for (const Storage::Enrolment& other : *storage.others)
@@ -33,13 +41,7 @@ std::uint32_t Dependencies::enrol_anew(Storage& storage) {
     const auto number = static_cast<std::uint32_t>(tensors_.size());
     tensors_.push_back({storage.line, shape_id(storage.type.shape), storage.memory, storage.type.dtype,
                         storage.type.format, storage.ready_at_start, none});
-    if (!storage.latest.program.expired()) {
-        const auto ended = [](const Storage::Enrolment& other) { return other.program.expired(); };
-        if (!storage.others) storage.others = std::make_unique<std::vector<Storage::Enrolment>>();
-        storage.others->erase(std::remove_if(storage.others->begin(), storage.others->end(), ended),
-                              storage.others->end());
-        storage.others->push_back(storage.latest);
-    }
+    if (!storage.latest.program.expired()) keep_latest(storage);
     storage.latest = {identity_, number};
     return number;
 }
@@ -226,7 +228,12 @@ void Dependencies::write_whole(std::uint32_t number, const Tensor& tensor, std::
 }
 
 void Dependencies::write(const Tensor& view, std::int64_t mark, std::uint32_t writer) {
+    const std::size_t known = tensors_.size();
     const std::uint32_t number = enrol(view);
+    if (number >= known && !view.is_view() && mark == no_mark) {  // its record is new and has its type
+        tensors_[number].writer_or_log = writer;
+        return;
+    }
     if (!view.is_view()) return write_whole(number, view, mark, writer);
     if (!(shapes_[tensors_[number].shape] == view.storage()->type.shape)) reshape(number, view.storage()->type.shape);
     const Box box = view.region();

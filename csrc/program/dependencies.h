@@ -82,6 +82,7 @@ class Dependencies {
     void read_parts(const Tensor& view, std::uint32_t number, std::vector<Dependency>& out);
     void start_waiting(std::uint32_t reader);
     std::uint32_t enrol_anew(Storage& storage);
+    static void keep_latest(Storage& storage);
     std::uint32_t shape_id(const Shape& shape);
     static bool has_log(const TensorRecord& tensor) {
         return tensor.writer_or_log != none && tensor.writer_or_log >= log_bit;

@@ -66,21 +66,21 @@ Move prepare_move(const Chip& chip, const Tensor& target, const Tensor& source, 
                                              ", has no dtype or no size yet; give it both, or load it first"));
     const Path* path = chip.path(source.memory(), target.memory());
     if (path == nullptr && !allow_any_path) no_path(chip, source.memory(), target.memory());
-    const Shape shape = source.shape();
+    const std::int64_t elements = source.elements();
     if (target.dtype() != DType::unset && target.dtype() != source.dtype() &&
         !converts(source.memory(), source.dtype(), target.dtype()))
         throw Error(
             ErrorKind::type,
-            concat("load: the source is ", name(source.dtype()), " ", shape.text(), " in ", name(source.memory()),
-                   " but the target is ", name(target.dtype()), " in ", name(target.memory()),
+            concat("load: the source is ", name(source.dtype()), " ", source.shape().text(), " in ",
+                   name(source.memory()), " but the target is ", name(target.dtype()), " in ", name(target.memory()),
                    "; dtypes must agree, but from L0C, where FP32 becomes FP16 or BF16 and INT32 "
                    "FP16 or INT8"));
     check_formats(target, source);
-    if (target.has_shape() && target.elements() < shape.elements())
+    if (target.has_shape() && target.elements() < elements)
         throw Error(ErrorKind::value, concat("load: the target ", target.shape().text(), " is smaller than the source ",
-                                             shape.text(), "; it must hold at least ", shape.elements(), " elements"));
+                                             source.shape().text(), "; it must hold at least ", elements, " elements"));
     const bool transform = target.format() != Format::unset && target.format() != source.format();
-    return {source.memory(), target.memory(), size_bytes(source.dtype(), shape.elements()), transform, path};
+    return {source.memory(), target.memory(), size_bytes(source.dtype(), elements), transform, path};
 }
 
 void apply_move(Tensor& target, const Tensor& source) {
@@ -95,7 +95,7 @@ void apply_move(Tensor& target, const Tensor& source) {
 
 namespace {
 
-void require_memory(const Instruction& instruction, const std::string& argument, const Tensor& tensor,
+void require_memory(const Instruction& instruction, std::string_view argument, const Tensor& tensor,
                     std::initializer_list<Memory> allowed) {
     if (std::find(allowed.begin(), allowed.end(), tensor.memory()) != allowed.end()) return;
     std::vector<std::string> names;
@@ -104,7 +104,7 @@ void require_memory(const Instruction& instruction, const std::string& argument,
                                          "; it must lie in ", base::join(names, " or ")));
 }
 
-void require_type(const Instruction& instruction, const std::string& argument, const Tensor& tensor) {
+void require_type(const Instruction& instruction, std::string_view argument, const Tensor& tensor) {
     if (tensor.dtype() != DType::unset && tensor.has_shape()) return;
     throw Error(ErrorKind::value, concat(instruction.function, ": ", argument, ", a ", tensor.text(),
                                          ", has no dtype or no size yet; give it both, or load it first"));
@@ -152,36 +152,39 @@ void check_vector(const Instruction& instruction, const Call& call) {
     }
 }
 
-void check_mmad(const Instruction& instruction, const Tensor& x, const Tensor& y, const Tensor& b) {
+void check_mmad_operands(const Instruction& instruction, const Tensor& x, const Tensor& y, const Tensor& b) {
     require_memory(instruction, "x", x, {Memory::L0A});
     require_memory(instruction, "y", y, {Memory::L0B});
     require_memory(instruction, "b", b, {Memory::L0C, Memory::BT});
     require_type(instruction, "x", x);
     require_type(instruction, "y", y);
     require_type(instruction, "b", b);
-    const Shape xs = x.shape(), ys = y.shape(), bs = b.shape();
+}
+
+// Their dtypes and shapes; `b_memory` is where the bias lies.
+void check_mmad_types(const Instruction& instruction, const TensorType& x, const TensorType& y, const TensorType& b,
+                      Memory b_memory) {
+    const Shape &xs = x.shape, &ys = y.shape, &bs = b.shape;
     if (xs.rank() != 2 || ys.rank() != 2 || xs[1] != ys[0])
         throw Error(ErrorKind::value, concat(instruction.function, ": x is ", xs.text(), " and y is ", ys.text(),
                                              "; they must be [m,k] and [k,n] with the same k"));
     const auto eight_bit = [](DType dtype) { return dtype == DType::INT8 || dtype == DType::UINT8; };
-    if (x.dtype() != y.dtype() && !(eight_bit(x.dtype()) && eight_bit(y.dtype())))
-        throw Error(ErrorKind::type,
-                    concat(instruction.function, ": x is ", name(x.dtype()), " ", xs.text(), " but y is ",
-                           name(y.dtype()), " ", ys.text(), "; their dtypes must agree"));
+    if (x.dtype != y.dtype && !(eight_bit(x.dtype) && eight_bit(y.dtype)))
+        throw Error(ErrorKind::type, concat(instruction.function, ": x is ", name(x.dtype), " ", xs.text(),
+                                            " but y is ", name(y.dtype), " ", ys.text(), "; their dtypes must agree"));
     const bool whole_bias = bs.rank() == 2 && bs[0] == xs[0] && bs[1] == ys[1];
     const bool row_bias = bs.elements() == ys[1] && bs[bs.rank() - 1] == ys[1];
-    if (b.memory() == Memory::BT ? !row_bias : !whole_bias)
+    if (b_memory == Memory::BT ? !row_bias : !whole_bias)
         throw Error(ErrorKind::value,
-                    concat(instruction.function, ": b is ", bs.text(), " in ", name(b.memory()), "; it must be ",
-                           b.memory() == Memory::BT ? "[n]" : "[m,n]", " = ",
-                           b.memory() == Memory::BT ? concat("[", ys[1], "]") : concat("[", xs[0], ",", ys[1], "]")));
-    const bool floating = x.dtype() == DType::FP16 || x.dtype() == DType::BF16 || x.dtype() == DType::FP32;
-    const bool fits = floating ? b.dtype() == DType::FP32 || b.dtype() == DType::FP16 || b.dtype() == DType::BF16
-                               : b.dtype() == DType::INT32;
+                    concat(instruction.function, ": b is ", bs.text(), " in ", name(b_memory), "; it must be ",
+                           b_memory == Memory::BT ? "[n]" : "[m,n]", " = ",
+                           b_memory == Memory::BT ? concat("[", ys[1], "]") : concat("[", xs[0], ",", ys[1], "]")));
+    const bool floating = x.dtype == DType::FP16 || x.dtype == DType::BF16 || x.dtype == DType::FP32;
+    const bool fits =
+        floating ? b.dtype == DType::FP32 || b.dtype == DType::FP16 || b.dtype == DType::BF16 : b.dtype == DType::INT32;
     if (!fits)
-        throw Error(ErrorKind::type,
-                    concat(instruction.function, ": b is ", name(b.dtype()), " but x is ", name(x.dtype()),
-                           "; b must be ", floating ? "FP32 (or FP16, BF16)" : "INT32"));
+        throw Error(ErrorKind::type, concat(instruction.function, ": b is ", name(b.dtype), " but x is ", name(x.dtype),
+                                            "; b must be ", floating ? "FP32 (or FP16, BF16)" : "INT32"));
 }
 
 std::array<DType, 4> key_of(const Instruction& instruction, const Call& call, DType output) {
@@ -197,6 +200,33 @@ std::array<DType, 4> key_of(const Instruction& instruction, const Call& call, DT
     return key;
 }
 
+Computation prepare_mmad(const Instruction& instruction, const Call& call) {
+    const Tensor &x_operand = *call.operands[0], &y_operand = *call.operands[1], &b_operand = *call.operands[2];
+    check_mmad_operands(instruction, x_operand, y_operand, b_operand);
+    const TensorType x = x_operand.type(), y = y_operand.type(), b = b_operand.type();
+    check_mmad_types(instruction, x, y, b, b_operand.memory());
+    const std::int64_t m = x.shape[0], k = x.shape[1], n = y.shape[1];
+    return {.instruction = &instruction,
+            .output = infer_output(instruction, x, y, b, call.attributes),
+            .x_dtype = x.dtype,
+            .work = m * n * k,  // m*n and k are below 2^31
+            .m = m,
+            .k = k,
+            .n = n};
+}
+
+Computation prepare_vector(const Instruction& instruction, const Call& call) {
+    const TensorType x = call.operands[0]->type(), nothing;
+    Computation out{.instruction = &instruction,
+                    .output = infer_output(instruction, x, nothing, nothing, call.attributes),
+                    .x_dtype = x.dtype};
+    out.key = key_of(instruction, call, out.output.dtype);
+    out.registers = (size_bytes(x.dtype, x.shape.elements()) + register_bytes - 1) / register_bytes;
+    out.work = instruction.work == WorkRule::out ? out.output.shape.elements() : x.shape.elements();
+    call.operands[static_cast<std::size_t>(instruction.output)]->check_type(out.output, instruction.function);
+    return out;
+}
+
 }  // namespace
 
 std::string Computation::key_text() const {
@@ -210,35 +240,13 @@ Computation prepare_computation(const Chip& chip, const Instruction& instruction
     if (chip.lacks(instruction.name))
         throw Error(ErrorKind::value, concat(instruction.function, ": ", chip.name(), " (architecture ",
                                              chip.architecture(), ") does not have this instruction"));
-    const Tensor& x = *call.operands[0];
-    const bool matrix = instruction.cost == CostRule::mmad;
-    if (matrix)
-        check_mmad(instruction, x, *call.operands[1], *call.operands[2]);
-    else
-        check_vector(instruction, call);
+    if (instruction.cost == CostRule::mmad) return prepare_mmad(instruction, call);
+    check_vector(instruction, call);
     if (instruction.pipe == Pipe::RVECEX && chip.path(Memory::UB, Memory::VEC) == nullptr)
         throw Error(ErrorKind::value,
                     concat(instruction.function, ": ", chip.name(), " (architecture ", chip.architecture(),
                            ") has no vector registers; they came with architecture 3510"));
-    const TensorType nothing;
-    Computation out;
-    out.instruction = &instruction;
-    out.output = infer_output(instruction, x.type(), matrix ? call.operands[1]->type() : nothing,
-                              matrix ? call.operands[2]->type() : nothing, call.attributes);
-    out.x_dtype = x.dtype();
-    out.key = key_of(instruction, call, out.output.dtype);
-    out.registers = (x.bytes() + register_bytes - 1) / register_bytes;
-    out.m = out.k = out.n = 0;
-    out.work = instruction.work == WorkRule::out ? out.output.shape.elements() : x.elements();
-    if (matrix) {
-        out.m = out.output.shape[0];
-        out.n = out.output.shape[1];
-        out.k = x.shape()[1];
-        out.work = out.m * out.n * out.k;  // m*n and k are below 2^31
-    } else {
-        call.operands[static_cast<std::size_t>(instruction.output)]->check_type(out.output, instruction.function);
-    }
-    return out;
+    return prepare_vector(instruction, call);
 }
 
 Tensor apply_computation(const Computation& computation, const Call& call) {

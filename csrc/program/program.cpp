@@ -14,8 +14,7 @@ using base::concat;
 namespace {
 
 constexpr std::uint16_t no_id = 0xffff;
-constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers share 32 bits with a log mark
-constexpr std::uint32_t vec_target = 1u << 16;                   // beside the flag id
+constexpr std::uint32_t vec_target = 1u << 16;  // beside the flag id
 constexpr std::size_t longest_name = 128;
 
 void check_core_name(std::string_view name) {
@@ -83,10 +82,9 @@ std::uint16_t Program::name_id(const std::string& name) {
     return name_ids_.emplace(name, static_cast<std::uint16_t>(names_.size() - 1)).first->second;
 }
 
-void Program::require_open() const {
+void Program::refuse() const {
     if (finished_) throw Error(ErrorKind::state, "program: it is finished; start a new one");
-    if (records_.size() >= most_instructions || dependencies_.size() + found_.size() >= none)
-        throw Error(ErrorKind::overflow, "program: more than 2^31 instructions or 2^32 dependencies");
+    throw Error(ErrorKind::overflow, "program: more than 2^31 instructions or dependencies");
 }
 
 // Stores found_, each producer once.
@@ -106,9 +104,9 @@ void Program::keep_dependencies() {
 }
 
 // The dependencies in found_, a barrier the pipe has not waited for yet, and the instruction itself.
-std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
-                              std::uint32_t line) {
-    require_open();
+// REQUIRES: require_open() passed. (Always inline: half of its time would be handing over its arguments.)
+[[gnu::always_inline]] inline std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
+                                                            Cost cost, std::int64_t work, std::uint32_t line) {
     const auto id = static_cast<std::uint32_t>(records_.size());
     const std::uint16_t pipe_number = pipe_id(end);
     PipeInfo& pipe = pipes_[pipe_number];
@@ -118,7 +116,10 @@ std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
         found_.push_back({barrier, none});
         pipe.barrier = barrier;
     }
-    keep_dependencies();
+    if (found_.size() == 1)
+        dependencies_.push_back(found_.front());
+    else if (!found_.empty())
+        keep_dependencies();
     records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false});
     next_.push_back(none);
     if (pipe.last == none)
@@ -126,12 +127,13 @@ std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
     else
         next_[pipe.last] = id;
     pipe.last = id;
+    closed_ = std::max(id, first) >= most_instructions - 1;
     return id;
 }
 
 // Register pipes belong to a vector scope, whose span is that of its instructions.
-std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work,
-                              const Place& place) {
+inline std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work,
+                                     const Place& place) {
     const std::uint32_t id = append(kind, {place.core, pipe}, name, cost, work, place.line);
     if (is_register_pipe(pipe) && place.scope != none) {
         Scope& scope = scopes_[place.scope];
@@ -146,11 +148,9 @@ void Program::require_scope(Pipe pipe, const Place& place, std::string_view who)
         throw Error(ErrorKind::state, concat(who, ": vector registers are used inside `with VecScope(name):` only"));
 }
 
-// The queue a group stands for this time.
-Pipe Program::slot(Pipe pipe, const Place& place, std::string_view who) {
+Pipe Program::register_slot(Pipe pipe, const Place& place, std::string_view who) {
     if (pipe == Pipe::VEC || pipe == Pipe::ALL)
         throw Error(ErrorKind::value, concat(who, ": ", mskpp::name(pipe), " names no single pipe"));
-    if (pipe != Pipe::RVECLD && pipe != Pipe::RVECEX && pipe != Pipe::RVECST) return pipe;
     require_scope(pipe, place, who);
     Scope& scope = scopes_[place.scope];
     if (pipe == Pipe::RVECLD) return scope.loads++ % 2 == 0 ? Pipe::RVECLD0 : Pipe::RVECLD1;
@@ -437,7 +437,7 @@ void Program::finish() {
         if (left.size() > most_listed) message += concat("\n  ... and ", left.size() - most_listed, " more");
         throw Error(ErrorKind::flag, message);
     }
-    finished_ = true;
+    finished_ = closed_ = true;
     std::stable_sort(late_.begin(), late_.end(),
                      [](const LateDependency& a, const LateDependency& b) { return a.reader < b.reader; });
     for (const LateDependency& late : late_) records_[late.reader].late = true;

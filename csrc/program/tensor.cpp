@@ -10,11 +10,10 @@ namespace mskpp {
 
 using base::concat;
 
-void Tensor::require_current() const {
-    if (is_stale())
-        throw Error(ErrorKind::state,
-                    concat("Tensor: this slice is stale, it was taken before its ", name(memory()),
-                           " tensor took the shape ", storage_->type.shape.text(), "; take the slice again"));
+void Tensor::refuse_stale() const {
+    throw Error(ErrorKind::state,
+                concat("Tensor: this slice is stale, it was taken before its ", name(memory()),
+                       " tensor took the shape ", storage_->type.shape.text(), "; take the slice again"));
 }
 
 Shape Tensor::view_shape() const {

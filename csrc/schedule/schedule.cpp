@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "base/text.h"
 #include "mskpp/error.h"
@@ -20,7 +21,7 @@ constexpr std::int64_t latest_end = std::int64_t{1} << 62;
 class Engine {
   public:
     explicit Engine(const Program& program) : program_(program) {
-        for (const PipeInfo& pipe : program.pipes()) pipes_.push_back({pipe.first, 0, {}});
+        for (const PipeInfo& pipe : program.pipes()) pipes_.push_back({pipe.first});
         end_.assign(program.size(), not_ended);
     }
 
@@ -46,14 +47,13 @@ class Engine {
     }
 
   private:
-    struct Waiting {
-        std::uint32_t instruction;
-        std::uint32_t pipe;
-    };
     struct Queue {
-        std::uint32_t head;
-        std::int64_t free;             // when the pipe is free
-        std::vector<Waiting> waiting;  // pipes whose head waits for an instruction of this pipe
+        std::uint32_t head;                  // its next instruction, or none
+        std::uint32_t awaited = none;        // what the head waits for
+        std::uint32_t next_waiting = none;   // the next in the list it waits in
+        std::uint32_t first_waiting = none;  // pipes whose head waits for an instruction of this pipe
+        std::uint32_t first_awaited = none;  // the earliest of those instructions
+        std::int64_t free = 0;               // when the pipe is free
     };
     struct Running {
         std::int64_t end;
@@ -79,13 +79,24 @@ class Engine {
                 ready = std::max(ready, end);
         });
         if (blocked_by != none) {
-            pipes_[program_.record(blocked_by).pipe].waiting.push_back({blocked_by, number});
+            pipe.awaited = blocked_by;
+            wait_at(pipes_[program_.record(blocked_by).pipe], number);
             return;
         }
-        if (record.cycles > latest_end - ready)
-            throw Error(ErrorKind::overflow,
-                        base::concat("schedule: the time passes 2^62 cycles at ", program_.name(record)));
+        if (record.cycles > latest_end - ready) too_late(record);
         running_.push({ready + record.cycles, number});
+    }
+
+    [[noreturn]] void too_late(const Record& record) const {
+        throw Error(ErrorKind::overflow,
+                    base::concat("schedule: the time passes 2^62 cycles at ", program_.name(record)));
+    }
+
+    void wait_at(Queue& producer, std::uint32_t number) {
+        Queue& pipe = pipes_[number];
+        pipe.next_waiting = producer.first_waiting;
+        producer.first_waiting = number;
+        producer.first_awaited = std::min(producer.first_awaited, pipe.awaited);
     }
 
     void complete(std::uint32_t number, std::int64_t now) {
@@ -95,22 +106,23 @@ class Engine {
         pipe.free = now;
         pipe.head = program_.next_on_pipe(done);
         start(number);
-        if (pipe.waiting.empty()) return;
-        released_.clear();
-        const auto waits_for_this = [&](const Waiting& waiting) {
-            if (waiting.instruction == done) released_.push_back(waiting.pipe);
-            return waiting.instruction == done;
-        };
-        pipe.waiting.erase(std::remove_if(pipe.waiting.begin(), pipe.waiting.end(), waits_for_this),
-                           pipe.waiting.end());
-        for (std::size_t i = 0; i < released_.size(); ++i) start(released_[i]);
+        if (pipe.first_awaited != done) return;
+        std::uint32_t waiting = std::exchange(pipe.first_waiting, none);
+        pipe.first_awaited = none;
+        while (waiting != none) {
+            const std::uint32_t next = pipes_[waiting].next_waiting;
+            if (pipes_[waiting].awaited == done)
+                start(waiting);
+            else
+                wait_at(pipe, waiting);
+            waiting = next;
+        }
     }
 
     const Program& program_;
     std::vector<Queue> pipes_;
     ChunkedVector<std::int64_t> end_;
     std::priority_queue<Running> running_;
-    std::vector<std::uint32_t> released_;
 };
 
 }  // namespace

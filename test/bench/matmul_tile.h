@@ -20,37 +20,48 @@ struct Fixture {
     }
 };
 
-// The tensors of one tile, as the documented script makes them anew for each.
+// The tensors that the documented script makes once ...
+struct Operands {
+    Tensor x{Memory::GM, DType::FP16, Shape{32, 48}, Format::ND};
+    Tensor y{Memory::GM, DType::FP16, Shape{48, 16}, Format::ND};
+    Tensor z{Memory::GM, DType::FP32, Shape{32, 16}, Format::NC1HWC0};
+};
+
+// ... and those that its function makes for each tile.
 struct Tile {
-    Tensor gm_x{Memory::GM, DType::FP16, Shape{32, 48}, Format::ND};
-    Tensor gm_y{Memory::GM, DType::FP16, Shape{48, 16}, Format::ND};
-    Tensor gm_z{Memory::GM, DType::FP32, Shape{32, 16}, Format::NC1HWC0};
     Tensor l1_x{Memory::L1}, l1_y{Memory::L1}, x{Memory::L0A}, y{Memory::L0B};
     Tensor b{Memory::L0C, DType::FP32, Shape{32, 16}, Format::NC1HWC0};
 };
 
-inline void issue_tile(Program& program, const Instruction& mmad, Tile& tile) {
-    program.load(tile.l1_x, tile.gm_x);
-    program.load(tile.l1_y, tile.gm_y);
+inline void issue_tile(Program& program, const Instruction& mmad, Operands& gm, Tile& tile) {
+    program.load(tile.l1_x, gm.x);
+    program.load(tile.l1_y, gm.y);
     program.load(tile.x, tile.l1_x);
     program.load(tile.y, tile.l1_y);
     Call call;
     call.operands = {&tile.x, &tile.y, &tile.b};
     call.attributes.flag = true;
-    program.load(tile.gm_z, program.issue(mmad, call));
+    program.load(gm.z, program.issue(mmad, call));
 }
 
-// `fresh`: new tensors for each tile; else all tiles use the same ones.
-inline std::shared_ptr<Program> record_tiles(const Fixture& fixture, int tiles, bool fresh) {
+enum class Fresh { none, tile, all };  // which tensors are made anew for each tile; `tile` is the documented script
+
+inline std::shared_ptr<Program> record_tiles(const Fixture& fixture, int tiles, Fresh fresh) {
     auto program = std::make_shared<Program>(fixture.costs, std::make_shared<SourceTable>());
-    if (fresh) {
-        for (int i = 0; i < tiles; ++i) {
+    const auto issue = [&](Operands& gm, Tile& tile) { issue_tile(*program, *fixture.mmad, gm, tile); };
+    Operands gm;
+    Tile first;
+    for (int i = 0; i < tiles; ++i) {
+        if (fresh == Fresh::none) {
+            issue(gm, first);
+        } else if (fresh == Fresh::tile) {
             Tile tile;
-            issue_tile(*program, *fixture.mmad, tile);
+            issue(gm, tile);
+        } else {
+            Operands own;
+            Tile tile;
+            issue(own, tile);
         }
-    } else {
-        Tile tile;
-        for (int i = 0; i < tiles; ++i) issue_tile(*program, *fixture.mmad, tile);
     }
     program->finish();
     return program;

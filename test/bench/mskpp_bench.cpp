@@ -13,14 +13,14 @@ void count(benchmark::State& state, const Program& program) {
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(program.size()));
 }
 
-void record(benchmark::State& state, bool fresh) {
+void record(benchmark::State& state, Fresh fresh) {
     const Fixture fixture;
     std::shared_ptr<Program> program;
     for (auto _ : state) program = record_tiles(fixture, tiles, fresh);
     count(state, *program);
 }
 
-void record_and_schedule(benchmark::State& state, bool fresh) {
+void record_and_schedule(benchmark::State& state, Fresh fresh) {
     const Fixture fixture;
     std::shared_ptr<Program> program;
     for (auto _ : state) {
@@ -32,16 +32,16 @@ void record_and_schedule(benchmark::State& state, bool fresh) {
 
 void schedule_only(benchmark::State& state) {
     const Fixture fixture;
-    const std::shared_ptr<Program> program = record_tiles(fixture, tiles, true);
+    const std::shared_ptr<Program> program = record_tiles(fixture, tiles, Fresh::tile);
     for (auto _ : state) benchmark::DoNotOptimize(schedule(program).total_cycles());
     count(state, *program);
 }
 
-BENCHMARK_CAPTURE(record, fresh_tensors, true)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(record, same_tensors, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(record, documented_tile, Fresh::tile)->Unit(benchmark::kMillisecond);
 BENCHMARK(schedule_only)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(record_and_schedule, fresh_tensors, true)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(record_and_schedule, same_tensors, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(record_and_schedule, documented_tile, Fresh::tile)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(record_and_schedule, all_tensors_new, Fresh::all)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(record_and_schedule, no_tensor_new, Fresh::none)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace mskpp::bench

@@ -30,27 +30,23 @@ class ChunkedVector {
     ChunkedVector(ChunkedVector&&) = default;
     ChunkedVector& operator=(ChunkedVector&&) = default;
 
-    std::size_t size() const { return size_; }
+    std::size_t size() const { return (chunks_.size() << chunk_bits) - room(); }
     T& operator[](std::size_t i) { return chunks_[i >> chunk_bits].get()[i & (chunk_size - 1)]; }
     const T& operator[](std::size_t i) const { return chunks_[i >> chunk_bits].get()[i & (chunk_size - 1)]; }
 
     void push_back(const T& value) {
-        if (room_ == 0) grow();
+        if (next_ == end_) grow();
         *next_++ = value;
-        --room_;
-        ++size_;
     }
 
     // `count` elements of the value in place of what there was.
     void assign(std::size_t count, const T& value) {
         *this = ChunkedVector();
-        while (size_ < count) {
+        while (count > 0) {
             grow();
-            const std::size_t here = std::min(room_, count - size_);
-            std::fill_n(next_, here, value);
-            next_ += here;
-            room_ -= here;
-            size_ += here;
+            const std::size_t here = std::min(room(), count);
+            next_ = std::fill_n(next_, here, value);
+            count -= here;
         }
     }
 
@@ -58,6 +54,8 @@ class ChunkedVector {
     struct Free {
         void operator()(T* chunk) const { std::free(chunk); }
     };
+
+    std::size_t room() const { return static_cast<std::size_t>(end_ - next_); }
 
     // A page is only used once it is touched, so a small vector costs little. From the second chunk on, huge pages save
     // most of the page faults.
@@ -70,13 +68,12 @@ class ChunkedVector {
         if (huge) (void)::madvise(chunk, chunk_bytes, MADV_HUGEPAGE);  // a hint; refused, all goes on as before
 #endif
         next_ = chunks_.back().get();
-        room_ = chunk_size;
+        end_ = next_ + chunk_size;
     }
 
     std::vector<std::unique_ptr<T[], Free>> chunks_;
-    T* next_ = nullptr;
-    std::size_t room_ = 0;
-    std::size_t size_ = 0;
+    T* next_ = nullptr;  // up to end_, what is free of the last chunk
+    T* end_ = nullptr;
 };
 
 }  // namespace mskpp

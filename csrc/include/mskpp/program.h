@@ -126,13 +126,13 @@ struct Call {
 
 // A checked computation.
 struct Computation {
-    const Instruction* instruction;
-    TensorType output;         // its type; Tensor: the operand that is written, or a new one
-    DType x_dtype;             // the unit of the rate
-    std::array<DType, 4> key;  // dtypes of the cost key, unset behind the last
-    std::int64_t work;         // operations reported
-    std::int64_t m, k, n;      // of mmad
-    std::int64_t registers;    // 256-byte registers of x
+    const Instruction* instruction = nullptr;
+    TensorType output;                 // its type; Tensor: the operand that is written, or a new one
+    DType x_dtype = DType::unset;      // the unit of the rate
+    std::array<DType, 4> key{};        // dtypes of the cost key, unset behind the last
+    std::int64_t work = 0;             // operations reported
+    std::int64_t m = 0, k = 0, n = 0;  // of mmad
+    std::int64_t registers = 0;        // 256-byte registers of x
 
     std::string key_text() const;  // "FP16 FP16 FP16"
 };
@@ -158,10 +158,10 @@ class TypeRollback {
     }
     TypeRollback(const TypeRollback&) = delete;
     TypeRollback& operator=(const TypeRollback&) = delete;
-    void keep() { storage_.reset(); }
+    void keep() { storage_ = {}; }
 
   private:
-    std::shared_ptr<mskpp::Storage> storage_;
+    StorageHandle storage_;
     TensorType type_;
     bool has_shape_;
     std::uint32_t generation_;
@@ -285,6 +285,7 @@ class Program {
         double hit_ratio = 0;
         Cost cost;
     };
+    static constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers share 32 bits with a log mark
     static constexpr std::size_t moves_remembered = 4;  // per path, with and without a change of format
     struct InstructionMemo {
         const Instruction* instruction = nullptr;
@@ -297,7 +298,10 @@ class Program {
         Cost cost;
     };
 
-    void require_open() const;
+    void require_open() const {
+        if (closed_) refuse();
+    }
+    [[noreturn]] void refuse() const;
     void keep_dependencies();
     InstructionMemo& memo_of(const Instruction& instruction);
     std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
@@ -310,7 +314,11 @@ class Program {
     std::uint16_t new_pipe_id(const FlagEnd& end);
     std::uint16_t name_id(const std::string& name);
     void require_scope(Pipe pipe, const Place& place, std::string_view who) const;
-    Pipe slot(Pipe pipe, const Place& place, std::string_view who);
+    // The queue a group of pipes stands for this time.
+    Pipe slot(Pipe pipe, const Place& place, std::string_view who) {
+        return pipe < Pipe::RVECST ? pipe : register_slot(pipe, place, who);
+    }
+    Pipe register_slot(Pipe pipe, const Place& place, std::string_view who);
     struct FlagEndText {
         std::string_view core;  // empty: the current one
         Pipe pipe;
@@ -325,6 +333,7 @@ class Program {
     std::shared_ptr<SourceTable> sources_;
     double hit_ratio_ = 0;
     bool finished_ = false;
+    bool closed_ = false;  // finished or full
     ChunkedVector<Record> records_;
     ChunkedVector<std::uint32_t> next_;
     ChunkedVector<Dependency> dependencies_;

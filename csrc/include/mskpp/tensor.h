@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mskpp/instruction.h"
@@ -62,6 +63,35 @@ struct Storage {
     };
     Enrolment latest;
     std::unique_ptr<std::vector<Enrolment>> others;
+    std::uint32_t owners = 0;  // a plain number, as only one thread at a time uses a storage
+};
+
+// Keeps a Storage alive.
+class StorageHandle {
+  public:
+    StorageHandle() = default;
+    explicit StorageHandle(Storage* storage) : storage_(storage) { take(); }
+    StorageHandle(const StorageHandle& other) : storage_(other.storage_) { take(); }
+    StorageHandle(StorageHandle&& other) noexcept : storage_(std::exchange(other.storage_, nullptr)) {}
+    StorageHandle& operator=(StorageHandle other) noexcept {
+        std::swap(storage_, other.storage_);
+        return *this;
+    }
+    ~StorageHandle() {
+        if (storage_ != nullptr && --storage_->owners == 0) delete storage_;
+    }
+
+    Storage* operator->() const { return storage_; }
+    Storage& operator*() const { return *storage_; }
+    explicit operator bool() const { return storage_ != nullptr; }
+    bool operator==(const StorageHandle& other) const { return storage_ == other.storage_; }
+
+  private:
+    void take() {
+        if (storage_ != nullptr) ++storage_->owners;
+    }
+
+    Storage* storage_ = nullptr;
 };
 
 class Tensor {
@@ -70,11 +100,9 @@ class Tensor {
     // GM tensors and tensors with `ready` hold a value from the start; the rest are empty until written. What is not
     // given (dtype unset, no shape, format unset) is taken from what is first loaded.
     explicit Tensor(Memory memory, DType dtype = DType::unset, Format format = Format::unset, bool ready = false)
-        : storage_(
-              std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, {}}, false)) {}
+        : storage_(new Storage(memory, ready || memory == Memory::GM, TensorType{dtype, format, {}}, false)) {}
     Tensor(Memory memory, DType dtype, const Shape& shape, Format format = Format::unset, bool ready = false)
-        : storage_(std::make_shared<Storage>(memory, ready || memory == Memory::GM, TensorType{dtype, format, shape},
-                                             true)) {}
+        : storage_(new Storage(memory, ready || memory == Memory::GM, TensorType{dtype, format, shape}, true)) {}
 
     Memory memory() const { return storage_->memory; }
     DType dtype() const { return storage_->type.dtype; }
@@ -99,10 +127,12 @@ class Tensor {
     void check_type(const TensorType& type, std::string_view who) const;
     // Gives the tensor the type of what is written into it; a slice keeps its own. REQUIRES: check_type() passed.
     void set_type(const TensorType& type);
-    void drop_shape();             // takes the next one from what is loaded; slices are stale then
-    void require_current() const;  // Error (state) for a stale slice
+    void drop_shape();              // takes the next one from what is loaded; slices are stale then
+    void require_current() const {  // Error (state) for a stale slice
+        if (is_stale()) refuse_stale();
+    }
 
-    const std::shared_ptr<Storage>& storage() const { return storage_; }
+    const StorageHandle& storage() const { return storage_; }
 
   private:
     struct Axis {
@@ -114,11 +144,12 @@ class Tensor {
         std::uint32_t generation;
         std::array<Axis, Shape::max_rank> axis;
     };
+    [[noreturn]] void refuse_stale() const;
     Shape view_shape() const;
     View whole() const;
     static void apply(Axis& axis, const Index& index, int position);
 
-    std::shared_ptr<Storage> storage_;
+    StorageHandle storage_;
     std::shared_ptr<const View> view_;  // null: the whole storage
 };
 

@@ -4,11 +4,9 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace mskpp {
 
@@ -110,8 +108,12 @@ class Shape {
     int rank() const { return rank_; }
     std::int32_t operator[](int axis) const { return extent_[static_cast<std::size_t>(axis)]; }
     std::int64_t elements() const { return elements_; }
-    // Extents behind the rank are 1, so that shapes compare as plain memory.
-    bool operator==(const Shape& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
+    bool operator==(const Shape& other) const {
+        if (rank_ != other.rank_ || elements_ != other.elements_) return false;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rank_); ++i)
+            if (extent_[i] != other.extent_[i]) return false;
+        return true;
+    }
     std::string text() const;  // "[32,48]"
 
   private:
@@ -124,7 +126,5 @@ class Shape {
 
 // Bytes of that many elements, the whole rounded up (three INT4 are two bytes).
 inline std::int64_t size_bytes(DType dtype, std::int64_t elements) { return (elements * bits(dtype) + 7) / 8; }
-
-static_assert(std::has_unique_object_representations_v<Shape>);
 
 }  // namespace mskpp
