@@ -736,7 +736,12 @@ def verb_demo(arguments: argparse.Namespace) -> int:
     with locked():
         prepare()
         build_python()
-    return run([PYTHON, ROOT / "example" / "01_matmul.py", *arguments.rest], cwd=os.getcwd())
+    rest = list(arguments.rest)
+    number = rest.pop(0) if rest and re.fullmatch(r"\d\d", rest[0]) else "01"
+    found = [*(ROOT / "example").glob(f"{number}_*.py"), *(ROOT / "example").glob(f"{number}_*/*.py")]
+    if len(found) != 1:
+        raise Failure(f"there is no example {number}", "see example/README.md")
+    return run([PYTHON, found[0], *rest], cwd=os.getcwd())
 
 
 def verb_bench(arguments: argparse.Namespace) -> int:
@@ -917,7 +922,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         verb.set_defaults(function=function, passes_on=bool(passes_on))
         return verb
 
-    add("demo", verb_demo, "build, then run the example example/01_matmul.py here", "the example")
+    add("demo", verb_demo, "build, then run an example here: 01, or the one whose number comes first in ARGS", "the example")
     test = add("test", verb_test, "build and run the C++ and the Python tests; with ARGS only pytest", "pytest")
     test.add_argument("--cpp", action="store_true", help="run the C++ tests even when ARGS are given")
     test.add_argument(

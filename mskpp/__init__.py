@@ -37,13 +37,22 @@ __all__ = [
     "Tensor", "VecScope", "chips", "pipe_barrier", "set_flag", "wait_flag", *instructions.BUILT_IN,
 ]  # fmt: skip
 
+# From mskpp.launcher, at first use. Not in __all__: `from mskpp import *` would replace the builtin compile.
+LAUNCHER = frozenset([
+    "CompiledExecutable", "CompiledKernel", "KernelBinaryInvokeConfig", "KernelInvokeConfig", "Launcher", "TilingConfig",
+    "TilingOutput", "compile", "compile_executable", "compile_kernel_binary", "compile_tiling", "get_kernel_from_binary",
+    "tiling_func",
+])  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
     """Modules loaded at first use, instructions that were registered, and those of the chip in force."""
-    if name == "prof_data":
+    if name == "prof_data" or name in LAUNCHER:
         import importlib
 
-        return importlib.import_module("mskpp.prof_data")
+        if name == "prof_data":
+            return importlib.import_module("mskpp.prof_data")
+        return getattr(importlib.import_module("mskpp.launcher"), name)
     chip = current_chip()
     found = registry.find(name) or (chip and chip._instructions.get(name))
     if found:

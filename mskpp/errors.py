@@ -80,6 +80,46 @@ class DeadlockError(MskppError, RuntimeError):
     """
 
 
+class CompileError(MskppError, RuntimeError):
+    """A kernel, launch code or program that does not compile.
+
+    Cause: an error in the source, in the build script or in its options.
+    Cure: the message holds the command and what the compiler said.
+    """
+
+
+class LaunchError(MskppError, RuntimeError):
+    """A kernel that could not be launched, or that failed while it ran.
+
+    Cause: for example a block that reads outside its memory, or a device out of memory.
+    Cure: the message names the kernel, the block where it is known, and the code of the failing call.
+    """
+
+
+class BackendError(MskppError, RuntimeError):
+    """Compiler, toolkit or device is not there.
+
+    Cause: for example the backend ``ascend`` on a machine without CANN.
+    Cure: the message says what is missing and where it was looked for; ``MSKPP_BACKEND=host`` runs on the CPU.
+    """
+
+
+class UnsafeError(MskppError, PermissionError):
+    """A file that mskpp will not run or write, for safety.
+
+    Cause: a build script that raises privileges, or a script, binary or library that others may write or own.
+    Cure: the message has the command that makes the file safe; ``MSKPP_ALLOW_UNSAFE=1`` accepts it as it is.
+    """
+
+
+class TimeLimitError(MskppError, TimeoutError):
+    """A compilation or launch that did not end in time. Everything it started has been ended.
+
+    Cause: a block that never ends, a compiler that hangs, or a limit that is too short.
+    Cure: the message has the limit; give a longer ``timeout`` where the work needs it.
+    """
+
+
 # In the order of ErrorKind in csrc/include/mskpp/error.h.
 BY_KIND = (
     InputError,

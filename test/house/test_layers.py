@@ -111,9 +111,24 @@ def test_dsl_does_not_know_the_reports_at_import(path: Path) -> None:
             assert not node.module.startswith("mskpp.report"), f"{path.name} imports {node.module} at the top"
 
 
+@pytest.mark.parametrize("path", [p for p in PYTHON if "launcher" in p.parts], ids=lambda p: p.name)
+def test_launching_and_modelling_do_not_know_each_other(path: Path) -> None:
+    """The launcher shares the errors, the log and the version with the model, and nothing else."""
+    used = {name for name in imports(path) if name.startswith("mskpp.") and not name.startswith("mskpp.launcher")}
+    assert {name.split(".")[1] for name in used} <= {"errors", "log", "__version__", "core"}, used
+    assert not {name for name in used if name.startswith("mskpp.core")} or path.name == "tiling.py", used
+
+
+@pytest.mark.parametrize("path", [p for p in PYTHON if not {"launcher", "optune"} & set(p.parts)], ids=module_of)
+def test_modelling_never_imports_the_launcher(path: Path) -> None:
+    assert not {name for name in imports(path) if name.startswith("mskpp.launcher")}
+
+
 def test_importing_the_package_loads_nothing_optional() -> None:
+    optional = ("plotly", "rich", "numpy", "pandas", "elftools", "tree_sitter", "tree_sitter_cpp", "tree_sitter_bash")
     code = (
-        "import sys, mskpp; print([m for m in sys.modules if m.split('.')[0] in ('plotly', 'rich', 'numpy', 'pandas')])"
+        "import sys, mskpp\n"
+        f"print([m for m in sys.modules if m.split('.')[0] in {optional} or m.startswith('mskpp.launcher')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

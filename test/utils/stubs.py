@@ -118,6 +118,11 @@ __version__: str
 
 def __getattr__(name: str) -> Any: ...
 """
+    launcher = "".join(f"from mskpp.launcher import {name} as {name}\n" for name in sorted(mskpp.LAUNCHER))
+    head = head.replace(
+        "from mskpp.errors import MskppError as MskppError\n",
+        f"from mskpp.errors import MskppError as MskppError\n{launcher}",
+    )
     return head + "".join("\n" + _function(instruction) for instruction in BUILT_IN.values())
 
 

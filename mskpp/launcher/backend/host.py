@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU of this machine: kernels compiled by mskpp-cc and run by a process of their own.
+
+A kernel that crashes or never ends takes that process with it and not the caller's. The process (host_worker.py) keeps
+the library loaded from launch to launch. Memory is shared, with a guard page behind each buffer: what reads or writes
+more than 63 bytes beyond its end crashes, and says in which block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mskpp.errors import ArgumentError, BackendError, FileError, LaunchError, TimeLimitError
+from mskpp.launcher import cc, process
+from mskpp.launcher.arguments import ANY_NUMBER, Buffer, Described, Slot, buffers, prepare, write_back
+
+WORKER = Path(__file__).with_name("host_worker.py")
+COMPILER = Path(cc.__file__)
+PAGE = mmap.PAGESIZE
+MOST_THREADS = 64  # of kernel.h, whose Status is laid out as STATUS
+STATUS = struct.Struct(f"<{MOST_THREADS}qqq")
+IDLE = -1
+START_SECONDS = 60.0
+
+
+class Host:
+    """The backend ``host``."""
+
+    name = "host"
+
+    def compile_command(self, source: Path, output: Path, options: Sequence[str], *, shared: bool) -> list[str]:
+        kind = ["-shared"] if shared else []
+        return [sys.executable, "-I", str(COMPILER), *options, *kind, str(source), "-o", str(output)]
+
+    @contextlib.contextmanager
+    def script_environment(self) -> Iterator[dict[str, str]]:
+        """The caller's, with ``mskpp-cc`` on PATH, and also as ``bisheng`` where there is no other: scripts written for
+        the toolkit compile for the CPU unchanged."""
+        with tempfile.TemporaryDirectory(prefix="mskpp-bin-") as folder:
+            for name in ("mskpp-cc", "bisheng"):
+                front = Path(folder) / name
+                front.write_text(
+                    f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I {shlex.quote(str(COMPILER))} "$@"\n'
+                )
+                front.chmod(0o700)
+            yield {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+    def identity(self) -> str:
+        compiler = cc.compiler()
+        if not compiler:
+            raise BackendError(
+                "backend host: no C++ compiler; looked for $MSKPP_CXX, $CXX, g++ and clang++ on PATH. Install one, for "
+                "example: apt install g++"
+            )
+        done = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False, timeout=60)
+        front = COMPILER.read_text() + (cc.INCLUDE / "mskpp" / "kernel.h").read_text()
+        return f"host {done.stdout.splitlines()[:1]} {hash_of(front)} {cpu_flags()}"
+
+    def load(self, path: Path, metadata: dict[str, Any]) -> HostLibrary:
+        return HostLibrary(path, metadata)
+
+
+def hash_of(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def cpu_flags() -> str:
+    """-march=native makes the CPU a part of the compiler's identity."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return hash_of(line)
+    return ""
+
+
+class Worker:
+    """The running process, its socket and the page it reports its blocks in."""
+
+    def __init__(self) -> None:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket = ours
+        status = os.memfd_create("mskpp-status", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(status, PAGE)
+            self.status = mmap.mmap(status, PAGE)
+            self.clear_status()
+            self.running = process.start(
+                [sys.executable, "-I", "-S", str(WORKER), str(its.fileno()), str(status)],
+                pass_fds=(its.fileno(), status),
+                who="host worker",
+            )
+        finally:
+            its.close()
+            os.close(status)
+        self.file = ours.makefile("rb")
+        self.gone = False  # it has closed its end
+        self.owner = os.getpid()
+        self.described: list[list[int]] | int = ANY_NUMBER
+
+    def load(self, library: Path) -> str | None:
+        """Loads the launch code; what is wrong with it, or None. Raises as ask()."""
+        answer = self.ask({"do": "load", "path": str(library)}, [], START_SECONDS)
+        self.described = answer.get("described", ANY_NUMBER)
+        error: str | None = answer["error"]
+        return error
+
+    def clear_status(self) -> None:
+        STATUS.pack_into(self.status, 0, *[IDLE] * MOST_THREADS, IDLE, 0)
+
+    def ask(self, request: dict[str, Any], descriptors: list[int], seconds: float | None) -> dict[str, Any]:
+        """One request, one answer. EOFError when the process is gone, TimeoutError when the time is over."""
+        self.socket.settimeout(seconds)
+        line = json.dumps(request).encode() + b"\n"
+        try:
+            if descriptors:  # they travel with the first byte
+                socket.send_fds(self.socket, [b"\n"], descriptors)
+            self.socket.sendall(line)
+            answer = self.file.readline()
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b""
+        if not answer.endswith(b"\n"):
+            self.gone = True
+            raise EOFError
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def blocks(self) -> tuple[list[int], int, int]:
+        """The blocks that run now, the one that crashed (or -1), and its signal."""
+        *running, failed, number = STATUS.unpack_from(self.status, 0)
+        return sorted({b for b in running if b != IDLE}), failed, number
+
+    def stop(self) -> int | None:
+        """Ends the process; its return code where it had ended by itself."""
+        code = None
+        if self.owner != os.getpid():  # a fork of the caller: the process is the caller's
+            return code
+        with contextlib.suppress(LaunchError, FileError, TimeLimitError):
+            code = self.running.wait(1.0 if self.gone else 0.0)
+        self.running.stop()
+        self.file.close()
+        self.socket.close()
+        return code
+
+
+def stop_worker(state: dict[str, Worker]) -> None:
+    worker = state.pop("worker", None)
+    if worker is not None:
+        worker.stop()
+
+
+class HostLibrary:
+    """Launch code for the CPU. One launch at a time; others wait."""
+
+    def __init__(self, path: Path, metadata: dict[str, Any]) -> None:
+        self._path = path
+        self._kernel = str(metadata.get("kernel", path.name))
+        self._metadata = metadata
+        self._state: dict[str, Worker] = {}  # "worker" while it runs
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._end = weakref.finalize(self, stop_worker, self._state)
+
+    def close(self) -> None:
+        with self._lock:
+            stop_worker(self._state)
+
+    def launch(
+        self,
+        values: Sequence[Any],
+        *,
+        blockdim: int,
+        stream: int | None = None,
+        device_id: int | None = None,
+        timeout_ms: int = 300000,
+        repeat: int = 1,
+    ) -> list[int]:
+        if device_id not in (None, 0):
+            raise LaunchError(f"{self._kernel}: device_id is {device_id}; the backend host has one device, 0")
+        if self._owner != os.getpid():  # a fork: what is there is the parent's, the lock may be held for ever
+            self._owner, self._lock = os.getpid(), threading.Lock()
+            self._state.clear()
+        with self._lock:
+            try:
+                return self._launch(values, blockdim, timeout_ms, repeat)
+            except ArgumentError:
+                raise  # nothing was launched
+            except BaseException:
+                # Whatever went wrong, an interrupt too: the next launch begins with a new process.
+                stop_worker(self._state)
+                raise
+
+    def _launch(self, values: Sequence[Any], blockdim: int, timeout_ms: int, repeat: int) -> list[int]:
+        worker = self._state.get("worker")
+        if worker is None or worker.running.poll() is not None:
+            stop_worker(self._state)
+            worker = self._state["worker"] = self._start()
+        described = worker.described
+        kinds = None if isinstance(described, int) else [Described(*d) for d in described]
+        slots = prepare(values, refined(kinds, self._metadata), self._kernel, self._metadata.get("names", ()))
+        parts = buffers(slots)
+        numbers = {(b.address, b.nbytes): i for i, b in enumerate(parts)}
+        places, size = layout(parts)
+        memory = os.memfd_create("mskpp-buffers", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(memory, max(size, PAGE))
+            with mmap.mmap(memory, max(size, PAGE)) as view:
+                for part, place in zip(parts, places, strict=True):
+                    view[place : place + part.nbytes] = part.read()
+                worker.clear_status()
+                request = {
+                    "do": "launch",
+                    "blockdim": blockdim,
+                    "repeat": repeat,
+                    "slots": [wire(slot, numbers) for slot in slots],
+                    "buffers": [[place, part.nbytes] for part, place in zip(parts, places, strict=True)],
+                }
+                answer = self._ask(worker, request, memory, timeout_ms)
+                if answer.get("error") is not None:
+                    raise LaunchError(f"{self._kernel}: {answer['error']}")
+                results = [view[place : place + part.nbytes] for part, place in zip(parts, places, strict=True)]
+                write_back(parts, results)
+        finally:
+            os.close(memory)
+        times: list[int] = answer["ns"]
+        return times
+
+    def _start(self) -> Worker:
+        worker = Worker()
+        try:
+            error = worker.load(self._path)
+        except TimeoutError:
+            error = f"{self._path} was not loaded within {START_SECONDS:g} s"
+        except EOFError:
+            error = f"the process that is to run it ended while loading {self._path}: {exit_text(worker.stop())}"
+        except BaseException:
+            worker.stop()
+            raise
+        if error is not None:
+            worker.stop()
+            raise LaunchError(f"{self._kernel}: {error}")
+        return worker
+
+    def _ask(self, worker: Worker, request: dict[str, Any], memory: int, timeout_ms: int) -> dict[str, Any]:
+        try:
+            return worker.ask(request, [memory], None if timeout_ms < 0 else timeout_ms / 1000)
+        except TimeoutError:
+            running, _, _ = worker.blocks()
+            where = f"; blocks that still ran: {some(running)}" if running else ""
+            raise TimeLimitError(f"{self._kernel}: the launch did not end within {timeout_ms} ms{where}") from None
+        except EOFError:
+            running, failed, number = worker.blocks()
+            code = worker.stop()
+            if failed != IDLE:
+                raise LaunchError(f"{self._kernel}: block {failed} crashed: {signal_text(number)}") from None
+            how = exit_text(code)
+            where = f", while these blocks ran: {some(running)}" if running else ""
+            raise LaunchError(f"{self._kernel}: the process that ran it ended: {how}{where}") from None
+
+
+def refined(described: list[Described] | None, metadata: dict[str, Any]) -> list[Described] | None:
+    """What the compiler knows of the parameters, and of 16-bit numbers what their names say."""
+    if described is None:
+        return None
+    names = [str(t).removeprefix("const ") for t in metadata.get("types", ())]
+    return [d.named(names[i]) if i < len(names) else d for i, d in enumerate(described)]
+
+
+def layout(parts: Sequence[Buffer]) -> tuple[list[int], int]:
+    """Where in the shared memory each buffer begins, and how much there is.
+
+    A buffer ends (but for 63 bytes, as it begins at a multiple of 64) where a page does, so that the worker can put a
+    guard page behind it.
+    """
+    places, end = [], 0
+    for part in parts:
+        pages = -(-part.nbytes // PAGE) * PAGE
+        places.append(end + pages - -(-part.nbytes // 64) * 64)
+        end += pages
+    return places, end
+
+
+def wire(slot: Slot, numbers: dict[tuple[int, int], int]) -> list[Any]:
+    if slot.kind == "bytes":
+        return ["bytes", slot.data.hex()]
+    if slot.buffer is not None:
+        return ["buffer", numbers[(slot.buffer.address, slot.buffer.nbytes)]]
+    if slot.kind == "list":
+        return ["list", [wire(item, numbers) for item in slot.items]]
+    return ["address", slot.address]
+
+
+def signal_text(number: int) -> str:
+    meaning = {
+        signal.SIGSEGV: "memory that is not its own",
+        signal.SIGBUS: "memory that is not there",
+        signal.SIGFPE: "a division by zero",
+        signal.SIGABRT: "abort, or an assertion",
+        signal.SIGKILL: "killed, perhaps for want of memory",
+    }.get(number)  # type: ignore[call-overload]
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name + (f" ({meaning})" if meaning else "")
+    return f"signal {number}"
+
+
+def exit_text(code: int | None) -> str:
+    """How a process with this return code ended; None: it is not known."""
+    if code is None:
+        return "it is not known how"
+    return signal_text(-code) if code < 0 else f"exit code {code}"
+
+
+def some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:16]))
+    return shown + (f", ... ({len(numbers)} in all)" if len(numbers) > 16 else "")
