@@ -39,9 +39,9 @@ __all__ = [
 
 # From mskpp.launcher, at first use. Not in __all__: `from mskpp import *` would replace the builtin compile.
 LAUNCHER = frozenset([
-    "CompiledExecutable", "CompiledKernel", "KernelBinaryInvokeConfig", "KernelInvokeConfig", "Launcher", "TilingConfig",
-    "TilingOutput", "compile", "compile_executable", "compile_kernel_binary", "compile_tiling", "get_kernel_from_binary",
-    "tiling_func",
+    "CompiledExecutable", "CompiledKernel", "KernelBinaryInvokeConfig", "KernelInvokeConfig", "Launcher",
+    "TilingConfig", "TilingOutput", "compile", "compile_executable", "compile_kernel_binary", "compile_tiling",
+    "get_kernel_from_binary", "tiling_func",
 ])  # fmt: skip
 
 

@@ -11,6 +11,7 @@ structure         ctypes structure or array, numpy structured scalar, bytes; of 
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import struct
 import sys
@@ -120,6 +121,17 @@ def is_memory(value: object) -> bool:
         or is_tensor(value)
         or isinstance(value, ctypes.Array | ctypes.Structure | ctypes.Union | bytearray)
     )
+
+
+def copied(value: Any) -> Any:
+    """A value of its own memory: a kernel may change what it is given."""
+    if is_tensor(value):
+        return value.clone()
+    if is_array(value):
+        return value.copy()
+    if isinstance(value, list | tuple):
+        return type(value)(copied(item) for item in value)
+    return copy.copy(value)
 
 
 def type_text(value: object) -> str:

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from mskpp.errors import ArgumentError, InputError
-from mskpp.launcher import checks
+from mskpp.launcher import checks, observation
 from mskpp.launcher.arguments import is_number, mismatch, type_text
 from mskpp.launcher.signature import Signature, read_signature
 
@@ -102,6 +102,10 @@ class Launcher:
         """
         if not isinstance(gen_file, str):
             raise ArgumentError(f"code_gen: gen_file is {type_text(gen_file)}; it must be a str")
+        observer = observation.observer()
+        if observer is not None:
+            observer.generated(self._config, self._callers, Path(gen_file))
+            return gen_file
         path = checks.output_path(gen_file, "code_gen")
         checks.write_file(path, self._config.generate(self._callers), "code_gen")
         written = getattr(self._config, "written", None)
@@ -146,6 +150,7 @@ def generate_kernel(source: Path, kernel: str, callers: Callers) -> str:
     names = template_names(signature)
     namespaces = [n for n in signature.namespace.split("::") if n]
     types = [p.type for p in signature.parameters]
+    settings = {n: f"mskpp_{n}" if n in {*names, kernel} else n for n in ("blockdim", "l2ctrl", "stream")}
     metadata = metadata_line(
         scenario="kernel",
         kernel=kernel,
@@ -168,6 +173,7 @@ def generate_kernel(source: Path, kernel: str, callers: Callers) -> str:
         descriptions=", ".join(f"mskpp_describe_type<{t}>()" for t in types) or "{}",
         count=f"{len(types)}u",
         instance=f"<{', '.join(instance)}>" if signature.template is not None else "",
+        **settings,
     )
 
 

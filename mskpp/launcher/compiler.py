@@ -24,7 +24,7 @@ from typing import Any
 from mskpp import __version__
 from mskpp.errors import ArgumentError, BackendError, CompileError, InputError
 from mskpp.launcher import backend as backends
-from mskpp.launcher import cc, checks, process
+from mskpp.launcher import cc, checks, observation, process
 from mskpp.launcher.arguments import type_text
 from mskpp.launcher.code_generator import read_metadata
 from mskpp.launcher.kernel import CompiledExecutable, CompiledKernel, ending
@@ -60,6 +60,12 @@ def compile(
     """
     who = "compile"
     source = one_of(who, gen_file=gen_file, launch_src_file=launch_src_file)
+    observer = observation.observer()
+    if observer is not None:
+        observed: CompiledKernel = observer.compiled(
+            observation.Compilation(build_script, source, tuple(options), backend, timeout), shared=True
+        )
+        return observed
     output = checks.output_path(text(output_bin_path, who, "output_bin_path"), who, suffix=".so")
     with built(who, build_script, source, output, use_cache, options, backend, timeout, shared=True) as made:
         return CompiledKernel(str(output), str(read_metadata(made).get("kernel", "")), backend=backend)
@@ -83,6 +89,12 @@ def compile_executable(
     """
     who = "compile_executable"
     source = one_of(who, src_file=src_file, gen_file=gen_file)
+    observer = observation.observer()
+    if observer is not None:
+        observed: CompiledExecutable = observer.compiled(
+            observation.Compilation(build_script, source, tuple(options), backend, timeout), shared=False
+        )
+        return observed
     output = checks.output_path(text(output_bin_path, who, "output_bin_path"), who)
     with built(who, build_script, source, output, use_cache, options, backend, timeout, shared=False):
         return CompiledExecutable(str(output), profiling_cmd=profiling_cmd)

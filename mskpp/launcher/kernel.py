@@ -82,33 +82,53 @@ class CompiledKernel:
         repeat: int = 1,
     ) -> None:
         """As ``kernel[blockdim](*args)``."""
-        self.timed(*args, blockdim=blockdim, stream=stream, device_id=device_id, timeout=timeout, repeat=repeat)
+        name = self.kernel_name
+        repeat = whole_number(repeat, f"{name}: repeat", 1, 1 << 20)
+        if stream is not None:
+            stream = whole_number(stream, f"{name}: stream", 0, (1 << 64) - 1)
+        self._checked(self._library.launch, args, blockdim, device_id, timeout, stream=stream, repeat=repeat)
 
-    def timed(
+    def measure(
         self,
         *args: Any,
         blockdim: int,
-        stream: int | None = None,
         device_id: int | None = None,
         timeout: int = 300000,
+        warmup_us: int = 0,
         repeat: int = 1,
     ) -> list[int]:
-        """As launch(); the time of each of the launches in ns, as far as the backend can tell."""
+        """The time of each of ``repeat`` launches in ns: on the device, or on the host around the launch.
+
+        Each starts with the arguments as they are, which do not change. Before come launches of ``warmup_us`` in all
+        that do not count, at least one. Raises as a launch.
+        """
+        name = self.kernel_name
+        repeat = whole_number(repeat, f"{name}: repeat", 1, 1 << 20)
+        warmup_us = whole_number(warmup_us, f"{name}: warmup_us", 0, 1 << 40)
+        return self._checked(
+            self._library.measure, args, blockdim, device_id, timeout, warmup_us=warmup_us, repeat=repeat
+        )
+
+    def _checked(
+        self,
+        call: Callable[..., list[int]],
+        args: Sequence[Any],
+        blockdim: int,
+        device_id: int | None,
+        timeout: int,
+        **keywords: Any,
+    ) -> list[int]:
+        """What the library's call returns, after the checks that every backend shares."""
         name = self.kernel_name
         blockdim = whole_number(blockdim, f"{name}: blockdim", 1, (1 << 32) - 1)
         timeout = whole_number(timeout, f"{name}: timeout", -1, (1 << 31) - 1)
         if timeout == 0:
             raise InputError(f"{name}: timeout is 0 ms; give more, or -1 for no limit")
-        repeat = whole_number(repeat, f"{name}: repeat", 1, 1 << 20)
-        if stream is not None:
-            stream = whole_number(stream, f"{name}: stream", 0, (1 << 64) - 1)
         if device_id is not None:
             device_id = whole_number(device_id, f"{name}: device_id", 0, 1023)
         self._check_count(args)
         try:
-            return self._library.launch(
-                args, blockdim=blockdim, stream=stream, device_id=device_id, timeout_ms=timeout, repeat=repeat
-            )
+            return call(args, blockdim=blockdim, device_id=device_id, timeout_ms=timeout, **keywords)
         except ArgumentError as error:
             declaration = self._metadata.get("declaration", "")
             raise ArgumentError(f"{error}\n  {declaration}" if declaration else str(error)) from None

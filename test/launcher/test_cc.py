@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from utils.kernels import COMPILER, write
 
 from mskpp.launcher import cc
@@ -235,6 +238,20 @@ def test_a_launch_that_is_not_understood_says_where(code: str, reason: str) -> N
     with pytest.raises(cc.LaunchSyntaxError) as caught:
         cc.rewrite(text)
     assert str(caught.value) == f'dir/in \\"quotes\\".h:43: error: launch: {reason}'
+
+
+PIECES = (
+    "k < > <<< >>> ( ) [ ] { } , :: -> . template this 0 1'0 'a' \"s\" ' \" aicore R\"(x)\" return / = * \\n "
+    "\\n#~3~\"a.cpp\"~3~4\\n \\n#~4~\"b.h\"~2\\n \\n#~1~\"c.h\"~1~3\\n"
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES.replace("\\n", "\n").split(" ")), max_size=20))
+def test_any_text_is_rewritten_or_refused(pieces: list[str]) -> None:
+    text = " ".join(pieces).replace("~", " ")
+    with contextlib.suppress(cc.LaunchSyntaxError):
+        out = cc.rewrite(text)
+        assert out == text or "<<<" in text or "aicore" in text
 
 
 # ---------------------------------------------------------------------------------------------------------- compilation

@@ -42,6 +42,9 @@ def stored(kernel: CompiledKernel) -> int:
     return int(x[0])
 
 
+LONG = 10**8 + os.getpid()  # seconds of a sleep that can be told from anybody else's
+
+
 def script(text: str, name: str = "build.sh") -> str:
     write(Path(name), text).chmod(0o700)
     return name
@@ -345,18 +348,18 @@ def test_what_a_script_says_is_logged(generated: str, caplog: pytest.LogCaptureF
 
 
 def test_a_script_that_hangs_is_ended_with_all_it_started(generated: str) -> None:
-    name = script("sleep 987654 & (setsid sleep 987653 &) ; echo begun; sleep 987652")
+    name = script(f"sleep {LONG}1 & (setsid sleep {LONG}2 &) ; echo begun; sleep {LONG}3")
     begin = time.monotonic()
     with pytest.raises(TimeLimitError, match=r"compile: bash .*did not end within 0\.5 s .*\n  begun"):
         compile(name, generated, timeout=0.5)
     assert time.monotonic() - begin < 5
-    assert not running("sleep\0" + "98765")
+    assert not running(f"sleep\0{LONG}")
     assert not Path("_gen_module.so").exists()
 
 
 def test_what_a_script_leaves_behind_is_ended(generated: str) -> None:
-    compile(script("sleep 987651 & cp $1 $2"), generated, timeout=20)
-    assert not running("987651")
+    compile(script(f"sleep {LONG}4 & cp $1 $2"), generated, timeout=20)
+    assert not running(f"{LONG}4")
 
 
 @pytest.mark.parametrize("text", ["sudo make", "make && su -c x", "x=$(pkexec id)", "chmod u+s $2"])
@@ -366,7 +369,7 @@ def test_a_script_that_raises_privileges_is_not_run(generated: str, text: str) -
 
 
 def test_interrupt_while_compiling(generated: str, tmp_path: Path) -> None:
-    name = script("touch begun; exec sleep 987650")
+    name = script(f"touch begun; exec sleep {LONG}5")
     child = python(
         tmp_path,
         f"""
@@ -383,17 +386,20 @@ def test_interrupt_while_compiling(generated: str, tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=20)
     assert (out, err) == ("interrupted []\n", "") and time.monotonic() - begin < 2
-    assert not running("987650")
+    assert not running(f"{LONG}5")
 
 
-def test_a_killed_compilation_blocks_no_later_one(generated: str, tmp_path: Path) -> None:
-    name = script("touch begun; sleep 987649; cp $1 $2")
+def test_a_killed_compilation_blocks_no_later_one(
+    generated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the child's locks are
+    name = script(f"touch begun; sleep {LONG}6; cp $1 $2")
     child = python(tmp_path, f"from mskpp.launcher import compile\ncompile({name!r}, 'gen.cpp')\n")
     assert wait_until(lambda: (tmp_path / "begun").exists())
     child.kill()
     child.communicate()
     compile(script("cp $1 $2", "other.sh"), generated, timeout=20)
-    assert wait_until(lambda: not running("987649"), 5)
+    assert wait_until(lambda: not running(f"{LONG}6"), 5)
 
 
 # ------------------------------------------------------------------------------------------------------ arguments

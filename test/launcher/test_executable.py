@@ -91,6 +91,9 @@ int main(int argc, char** argv) {
 """
 
 
+MARK = f"marker-{os.getpid()}-"  # an argument that can be told from anybody else's
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("executable")
@@ -135,10 +138,10 @@ def test_a_program_that_fails(program: CompiledExecutable, arguments: list[Any],
 
 def test_a_program_that_hangs(program: CompiledExecutable) -> None:
     begin = time.monotonic()
-    with pytest.raises(TimeLimitError, match=r"^program: .*did not end within 0\.3 s .*\n  6 6 1\n  \[h\]\[marker-1\]"):
-        program("h", "marker-1", timeout=0.3)
+    with pytest.raises(TimeLimitError, match=rf"^program: .*did not end within 0\.3 s .*\n  6 6 1\n  \[h\]\[{MARK}1\]"):
+        program("h", f"{MARK}1", timeout=0.3)
     assert time.monotonic() - begin < 3
-    assert not running("marker-1")
+    assert not running(f"{MARK}1")
 
 
 def test_interrupt_while_it_runs(folder: Path, tmp_path: Path) -> None:
@@ -148,16 +151,16 @@ def test_interrupt_while_it_runs(folder: Path, tmp_path: Path) -> None:
         from mskpp.launcher import CompiledExecutable
         print("begun", flush=True)
         try:
-            CompiledExecutable({str(folder / "program")!r})("h", "marker-2")
+            CompiledExecutable({str(folder / "program")!r})("h", "{MARK}2")
         except KeyboardInterrupt:
             print("interrupted")
         """,
     )
-    assert wait_until(lambda: running("h\0marker-2"))
+    assert wait_until(lambda: running(f"h\0{MARK}2"))
     begin = time.monotonic()
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=20) == ("begun\ninterrupted\n", "")
-    assert time.monotonic() - begin < 2 and not running("marker-2")
+    assert time.monotonic() - begin < 2 and not running(f"{MARK}2")
 
 
 PROFILER = """#!/bin/sh

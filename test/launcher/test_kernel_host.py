@@ -148,14 +148,28 @@ LIMITS = [
 ]  # fmt: skip
 
 
+def stored(values: tuple[Any, ...]) -> bytes:
+    """What the kernel scalars leaves of them."""
+    *numbers, shape, last = values
+    numbers[12] = struct.unpack("<H", struct.pack("<f", numbers[12])[2:])[0]
+    return struct.pack("<?bbBhHiIqQQeHfdbe", *numbers) + bytes(shape) + struct.pack("<q", last)
+
+
 @pytest.mark.parametrize("values", LIMITS, ids=["lowest", "highest"])
 def test_scalars_of_every_type_at_their_limits(kernel: Load, values: tuple[Any, ...]) -> None:
     out = numpy.zeros(128, numpy.uint8)
     kernel("scalars")[1](out, *values)
-    *numbers, shape, last = values
-    numbers[12] = struct.unpack("<H", struct.pack("<f", numbers[12])[2:])[0]
-    expected = struct.pack("<?bbBhHiIqQQeHfdbe", *numbers) + bytes(shape) + struct.pack("<q", last)
+    expected = stored(values)
     assert out.tobytes()[: len(expected)] == expected and not out[len(expected) :].any()
+
+
+def test_the_same_compiled_by_clang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("clang++"):
+        pytest.skip("no clang++ here")
+    monkeypatch.setenv("CXX", "clang++")
+    out = numpy.zeros(128, numpy.uint8)
+    build(write(tmp_path / "kernels.cpp", SOURCE), "scalars")[1](out, *LIMITS[1])
+    assert out.tobytes().startswith(stored(LIMITS[1]))
 
 
 def test_scalars_of_numpy_and_ctypes(kernel: Load) -> None:
@@ -294,8 +308,35 @@ def test_keywords_that_are_allowed(kernel: Load) -> None:
     x, n = numpy.zeros(2, numpy.int64), numpy.zeros(2, numpy.int64)
     kernel("blocks")[2](x, n, stream=0, device_id=0, timeout=-1, repeat=2, kernel_name="other")
     assert x.tolist() == [2, 4]
-    times = kernel("blocks").timed(x, n, blockdim=2, repeat=3)
-    assert len(times) == 3 and all(time > 0 for time in times)
+
+
+def test_measuring_changes_no_argument_and_starts_each_launch_anew(kernel: Load) -> None:
+    x, n = numpy.full(2, 5, numpy.int64), numpy.zeros((2, 2), numpy.int64)[:, 1]
+    times = kernel("blocks").measure(x, n, blockdim=2, repeat=3, warmup_us=1)
+    assert len(times) == 3 and all(isinstance(time, int) and time > 0 for time in times)
+    assert x.tolist() == [5, 5] and n.tolist() == [0, 0]
+    waited = kernel("fail").measure(numpy.zeros(1, numpy.uint8), 14, 0, blockdim=1, device_id=0)
+    assert len(waited) == 1 and 0.3e9 <= waited[0] < 0.6e9
+    with pytest.raises(LaunchError, match="fail: block 0 threw: the text of it"):
+        kernel("fail").measure(None, 7, 0, blockdim=1)
+    with pytest.raises(TimeLimitError, match="fail: the launch did not end within 100 ms"):
+        kernel("fail").measure(None, 6, 0, blockdim=1, timeout=100)
+    with pytest.raises(InputError, match="blocks: warmup_us is -1"):
+        kernel("blocks").measure(x, n, blockdim=2, warmup_us=-1)
+    with pytest.raises(LaunchError, match="blocks: device_id is 3; the backend host has one device, 0"):
+        kernel("blocks").measure(x, n, blockdim=2, device_id=3)
+
+
+def test_measuring_sees_the_same_memory_each_time(kernel: Load) -> None:
+    """memory() negates in place: an even number of launches on one memory would leave it as it was."""
+    a = numpy.arange(1, 5, dtype=numpy.int32)
+    before = a.copy()
+    kernel("memory").measure(a, None, None, 4, blockdim=1, repeat=2)
+    assert (a == before).all()
+    kernel("memory")[1](a, None, None, 4, repeat=2)
+    assert (a == before).all()
+    kernel("memory")[1](a, None, None, 4, repeat=3)
+    assert (a == -before).all()
 
 
 def test_without_a_blockdim(kernel: Load) -> None:
@@ -479,8 +520,8 @@ def child(tmp_path: Path, kernel: CompiledKernel, code: str, **options: Any) -> 
     return python(tmp_path, CHILD.format(path=str(path)) + textwrap.dedent(code), **options)
 
 
-def left_over() -> list[int]:
-    return running("lib-of-child-")  # in the worker's mapped files, beside the copy's random end
+def left_over(tmp_path: Path) -> list[int]:
+    return running(f"{tmp_path}/")  # where the child's temporary files are, its copy of the library among them
 
 
 def test_interrupt_while_a_kernel_runs(kernel: Load, tmp_path: Path) -> None:
@@ -502,16 +543,16 @@ def test_interrupt_while_a_kernel_runs(kernel: Load, tmp_path: Path) -> None:
     out, err = program.communicate(timeout=20)
     assert time.monotonic() - begin < 2
     assert (out, err, program.returncode) == ("interrupted\n9\n", "", 0)
-    assert not left_over()
+    assert not left_over(tmp_path)
 
 
 def test_a_killed_caller_leaves_no_worker(kernel: Load, tmp_path: Path) -> None:
     program = child(tmp_path, kernel("fail"), "kernel[2](x, -1, 0); print('begun', flush=True); kernel[2](x, 6, 1)")
     assert program.stdout is not None and program.stdout.readline() == "begun\n"
-    assert left_over()
+    assert left_over(tmp_path)
     program.kill()
     program.communicate()
-    assert wait_until(lambda: not left_over(), 5)
+    assert wait_until(lambda: not left_over(tmp_path), 5)
 
 
 @pytest.mark.parametrize(
@@ -522,7 +563,43 @@ def test_the_end_of_the_program_is_quiet(kernel: Load, tmp_path: Path, end: str)
         tmp_path, kernel("fail"), f"kernel[2](x, -1, 0)\nother = kernel\n{end}\n", env={"TMPDIR": str(tmp_path)}
     )
     assert (*program.communicate(timeout=30), program.returncode) == ("", "", 0)
-    assert not left_over() and not list(tmp_path.glob("mskpp-kernel-*"))
+    assert not left_over(tmp_path) and not list(tmp_path.glob("mskpp-kernel-*"))
+
+
+def test_the_end_of_the_program_while_a_thread_launches(kernel: Load, tmp_path: Path) -> None:
+    program = child(tmp_path, kernel("fail"), """
+        import threading
+        kernel[2](x, -1, 0)
+        threading.Thread(target=kernel[2], args=(x, 6, 1), kwargs={"timeout": -1}, daemon=True).start()
+        time.sleep(0.2)
+    """)  # fmt: skip
+    out, err = program.communicate(timeout=10)
+    assert (out, program.returncode) == ("", 0)
+    assert err == "" or "the process that ran it ended" in err.splitlines()[-1]
+    assert not left_over(tmp_path)
+
+
+def test_pools_of_processes(kernel: Load, tmp_path: Path) -> None:
+    program = child(tmp_path, kernel("fail"), """
+        import multiprocessing, threading
+
+        def work(kernel):
+            y = numpy.zeros(1, numpy.uint8)
+            kernel[2](y, -1, 0)
+            return int(y[0])
+
+        if __name__ == "__main__":
+            work(kernel)
+            threads = [threading.Thread(target=time.sleep, args=(0.5,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for how in ("fork", "spawn"):
+                with multiprocessing.get_context(how).Pool(2) as pool:
+                    print(pool.map(work, [kernel] * 4))
+            print(work(kernel))
+    """)  # fmt: skip
+    assert program.communicate(timeout=60) == ("[9, 9, 9, 9]\n[9, 9, 9, 9]\n9\n", "")
+    assert wait_until(lambda: not left_over(tmp_path), 5)
 
 
 def test_a_fork_of_the_caller_has_workers_of_its_own(kernel: Load, tmp_path: Path) -> None:
@@ -548,7 +625,7 @@ def test_a_fork_of_the_caller_has_workers_of_its_own(kernel: Load, tmp_path: Pat
     """)  # fmt: skip
     out, err = program.communicate(timeout=30)
     assert (out, err) == ("child 9\nstatus 0\nparent 9 True True\n", "")
-    assert not left_over()
+    assert not left_over(tmp_path)
 
 
 def test_what_a_kernel_prints_comes_out_before_the_launch_returns(kernel: Load, tmp_path: Path) -> None:
@@ -592,7 +669,7 @@ def test_under_gdb(kernel: Load, tmp_path: Path) -> None:
         timeout=60
     )
     assert "[0, -2, -4]\n" in out and "exited normally" in out, err
-    assert not left_over()
+    assert not left_over(tmp_path)
 
 
 def test_with_a_library_preloaded(kernel: Load, tmp_path: Path) -> None:

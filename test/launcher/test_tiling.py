@@ -127,7 +127,18 @@ def test_text_of_every_dtype_and_format_compiles(tmp_path: Path) -> None:
     formats = [{"shape": [2], "dtype": "int8", "format": name.upper()} for name in FORMATS]
     for number, given in enumerate((everything(tmp_path), config(inputs=None, inputs_info=dtypes + formats))):
         (tmp_path / f"{number}.cpp").write_text(given.generate())
-    command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE}", f"-I{INCLUDE / 'host'}", "0.cpp", "1.cpp"]
+    command = [
+        "g++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        f"-I{INCLUDE}",
+        f"-I{INCLUDE / 'host'}",
+        "0.cpp",
+        "1.cpp",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

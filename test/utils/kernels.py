@@ -70,9 +70,11 @@ def build(
 
 
 def python(folder: Path, code: str, *, prefix: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
-    """Starts a Python program of its own session in the folder; stdout and stderr are pipes."""
+    """Starts a Python program of its own session in the folder, which gets its temporary files too; stdout and stderr
+    are pipes."""
     script = write(folder / "program.py", code)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **options.pop("env", {})}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
+    environment.update(options.pop("env", {}))
     return subprocess.Popen(
         [*prefix, sys.executable, str(script)],
         cwd=folder,

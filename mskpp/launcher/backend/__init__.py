@@ -38,6 +38,23 @@ class Library(Protocol):
         """
         ...
 
+    def measure(
+        self,
+        values: Sequence[Any],
+        *,
+        blockdim: int,
+        device_id: int | None = None,
+        timeout_ms: int = 300000,
+        warmup_us: int = 0,
+        repeat: int = 1,
+    ) -> list[int]:
+        """The time of each of ``repeat`` launches in ns, each on the memory as it was.
+
+        Before come launches of ``warmup_us`` in all that do not count, at least one. The caller's memory stays as it
+        is. Raises as launch().
+        """
+        ...
+
     def close(self) -> None: ...
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from mskpp.errors import ArgumentError, BackendError, InputError, LaunchError, UnsafeError
 from mskpp.launcher import process
-from mskpp.launcher.arguments import ANY_NUMBER, Described, Slot, buffers, prepare
+from mskpp.launcher.arguments import ANY_NUMBER, Described, Slot, buffers, copied, prepare
 from mskpp.launcher.backend import acl
 from mskpp.launcher.backend.acl import AscendCL, toolkit
 from mskpp.launcher.backend.host import refined
@@ -238,6 +238,25 @@ class AscendLibrary:
         for part, result in zip(parts, results, strict=True):
             part.write_back(result)
         return times
+
+    def measure(
+        self,
+        values: Sequence[Any],
+        *,
+        blockdim: int,
+        device_id: int | None = None,
+        timeout_ms: int = 300000,
+        warmup_us: int = 0,
+        repeat: int = 1,
+    ) -> list[int]:
+        """Times on the device. One launch tells how many fill the warm-up."""
+        values = [copied(value) for value in values]
+        launch = functools.partial(self.launch, values, blockdim=blockdim, device_id=device_id, timeout_ms=timeout_ms)
+        with self.timing():
+            one = sum(launch())
+            if one < warmup_us * 1000:
+                launch(repeat=-(-warmup_us * 1000 // max(one, 1)))
+            return [sum(launch()) for _ in range(repeat)]
 
     def _loaded(self, runtime: AscendCL) -> ctypes.CDLL:
         """The launch code. It is linked to the toolkit, which LD_LIBRARY_PATH need not name."""

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,14 +191,29 @@ class HostLibrary:
         timeout_ms: int = 300000,
         repeat: int = 1,
     ) -> list[int]:
-        if device_id not in (None, 0):
-            raise LaunchError(f"{self._kernel}: device_id is {device_id}; the backend host has one device, 0")
+        check_device(device_id, self._kernel)
+        return self._guarded(lambda: self._launch(values, blockdim, timeout_ms, repeat))
+
+    def measure(
+        self,
+        values: Sequence[Any],
+        *,
+        blockdim: int,
+        device_id: int | None = None,
+        timeout_ms: int = 300000,
+        warmup_us: int = 0,
+        repeat: int = 1,
+    ) -> list[int]:
+        check_device(device_id, self._kernel)
+        return self._guarded(lambda: self._launch(values, blockdim, timeout_ms, repeat, warmup_us))
+
+    def _guarded(self, launch: Callable[[], list[int]]) -> list[int]:
         if self._owner != os.getpid():  # a fork: what is there is the parent's, the lock may be held for ever
             self._owner, self._lock = os.getpid(), threading.Lock()
             self._state.clear()
         with self._lock:
             try:
-                return self._launch(values, blockdim, timeout_ms, repeat)
+                return launch()
             except ArgumentError:
                 raise  # nothing was launched
             except BaseException:
@@ -206,7 +221,11 @@ class HostLibrary:
                 stop_worker(self._state)
                 raise
 
-    def _launch(self, values: Sequence[Any], blockdim: int, timeout_ms: int, repeat: int) -> list[int]:
+    def _launch(
+        self, values: Sequence[Any], blockdim: int, timeout_ms: int, repeat: int, warmup_us: int | None = None
+    ) -> list[int]:
+        """``warmup_us`` None: launches whose results go to the caller's memory; else they are measured, each on the
+        memory as it was, after launches of so many us in all, and the caller's memory stays."""
         worker = self._state.get("worker")
         if worker is None or worker.running.poll() is not None:
             stop_worker(self._state)
@@ -228,14 +247,16 @@ class HostLibrary:
                     "do": "launch",
                     "blockdim": blockdim,
                     "repeat": repeat,
+                    "warmup_ns": None if warmup_us is None else warmup_us * 1000,
                     "slots": [wire(slot, numbers) for slot in slots],
                     "buffers": [[place, part.nbytes] for part, place in zip(parts, places, strict=True)],
                 }
                 answer = self._ask(worker, request, memory, timeout_ms)
                 if answer.get("error") is not None:
                     raise LaunchError(f"{self._kernel}: {answer['error']}")
-                results = [view[place : place + part.nbytes] for part, place in zip(parts, places, strict=True)]
-                write_back(parts, results)
+                if warmup_us is None:
+                    results = [view[place : place + part.nbytes] for part, place in zip(parts, places, strict=True)]
+                    write_back(parts, results)
         finally:
             os.close(memory)
         times: list[int] = answer["ns"]
@@ -272,6 +293,11 @@ class HostLibrary:
             how = exit_text(code)
             where = f", while these blocks ran: {some(running)}" if running else ""
             raise LaunchError(f"{self._kernel}: the process that ran it ended: {how}{where}") from None
+
+
+def check_device(device_id: int | None, who: str) -> None:
+    if device_id not in (None, 0):
+        raise LaunchError(f"{who}: device_id is {device_id}; the backend host has one device, 0")
 
 
 def refined(described: list[Described] | None, metadata: dict[str, Any]) -> list[Described] | None:

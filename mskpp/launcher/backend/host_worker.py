@@ -53,6 +53,14 @@ class Memory:
             self.addresses.append(at + place - first)
             at += size + PAGE
 
+    def contents(self, buffers: list[list[int]]) -> list[tuple[int, bytes]]:
+        """A copy of every buffer, with its address."""
+        return [(a, ctypes.string_at(a, nbytes)) for a, (_, nbytes) in zip(self.addresses, buffers, strict=True)]
+
+    def restore(self, contents: list[tuple[int, bytes]]) -> None:
+        for address, data in contents:
+            ctypes.memmove(address, data, len(data))
+
     def close(self) -> None:
         libc.munmap(self.base, self.size)
 
@@ -106,15 +114,23 @@ class Library:
                 raw = ctypes.create_string_buffer(data, max(len(data), 1) + 16)
                 kept.append(raw)
                 arguments[i] = ctypes.addressof(raw)
-            times = []
-            for _ in range(request["repeat"]):
+            warmup = request["warmup_ns"]
+            original = [] if warmup is None else memory.contents(request["buffers"])
+            times: list[int] = []
+            warm = 0  # ns of the launches that do not count
+            while len(times) < request["repeat"]:
+                memory.restore(original)
                 begin = time.perf_counter_ns()
                 code = self.launch_code(request["blockdim"], None, None, arguments, len(slots))
-                times.append(time.perf_counter_ns() - begin)
+                took = time.perf_counter_ns() - begin
                 libc.fflush(None)
                 if code != 0:
                     text = (self.code.mskpp_error() or b"").decode("utf-8", "replace")
                     return {"error": text or f"the launch failed with code {code}"}
+                if warmup is not None and warm < max(warmup, 1):
+                    warm += took
+                else:
+                    times.append(took)
             return {"error": None, "ns": times}
         finally:
             memory.close()

@@ -45,9 +45,10 @@ constexpr mskpp_described mskpp_describe_type() {
 }
 
 template <class LayoutA, class LayoutB>
-void mskpp_launch_kernel(std::uint32_t mskpp_blockdim, void* mskpp_l2ctrl, void* mskpp_stream, void** mskpp_args) {
+void mskpp_launch_kernel(
+    std::uint32_t blockdim, void* l2ctrl, void* stream, void** mskpp_args) {
     (void)mskpp_args;
-    matmul<LayoutA, LayoutB><<<mskpp_blockdim, mskpp_l2ctrl, mskpp_stream>>>(*static_cast<mskpp_value<Lib::Coord>*>(mskpp_args[0]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[1]), *static_cast<mskpp_value<LayoutA>*>(mskpp_args[2]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[3]), *static_cast<mskpp_value<LayoutB const&>*>(mskpp_args[4]));
+    matmul<LayoutA, LayoutB><<<blockdim, l2ctrl, stream>>>(*static_cast<mskpp_value<Lib::Coord>*>(mskpp_args[0]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[1]), *static_cast<mskpp_value<LayoutA>*>(mskpp_args[2]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[3]), *static_cast<mskpp_value<LayoutB const&>*>(mskpp_args[4]));
 }
 
 template <class LayoutA, class LayoutB>

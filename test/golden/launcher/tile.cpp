@@ -43,9 +43,10 @@ constexpr mskpp_described mskpp_describe_type() {
 }
 
 template <uint32_t rows, bool flag = true, Lib::Kind Unnamed2 = Lib::Kind::none, typename... More>
-void mskpp_launch_kernel(std::uint32_t mskpp_blockdim, void* mskpp_l2ctrl, void* mskpp_stream, void** mskpp_args) {
+void mskpp_launch_kernel(
+    std::uint32_t blockdim, void* l2ctrl, void* stream, void** mskpp_args) {
     (void)mskpp_args;
-    tile<rows, flag, Unnamed2, More...><<<mskpp_blockdim, mskpp_l2ctrl, mskpp_stream>>>(*static_cast<mskpp_value<const float*>*>(mskpp_args[0]));
+    tile<rows, flag, Unnamed2, More...><<<blockdim, l2ctrl, stream>>>(*static_cast<mskpp_value<const float*>*>(mskpp_args[0]));
 }
 
 template <uint32_t rows, bool flag = true, Lib::Kind Unnamed2 = Lib::Kind::none, typename... More>

@@ -42,9 +42,10 @@ constexpr mskpp_described mskpp_describe_type() {
     return {mskpp_kind<mskpp_value<mskpp_T>>(), static_cast<std::uint32_t>(sizeof(mskpp_value<mskpp_T>))};
 }
 
-void mskpp_launch_kernel(std::uint32_t mskpp_blockdim, void* mskpp_l2ctrl, void* mskpp_stream, void** mskpp_args) {
+void mskpp_launch_kernel(
+    std::uint32_t blockdim, void* l2ctrl, void* stream, void** mskpp_args) {
     (void)mskpp_args;
-    vadd<<<mskpp_blockdim, mskpp_l2ctrl, mskpp_stream>>>(*static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[0]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[1]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[2]), *static_cast<mskpp_value<uint32_t>*>(mskpp_args[3]), *static_cast<mskpp_value<half>*>(mskpp_args[4]));
+    vadd<<<blockdim, l2ctrl, stream>>>(*static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[0]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[1]), *static_cast<mskpp_value<GM_ADDR>*>(mskpp_args[2]), *static_cast<mskpp_value<uint32_t>*>(mskpp_args[3]), *static_cast<mskpp_value<half>*>(mskpp_args[4]));
 }
 
 std::uint32_t mskpp_describe_kernel(mskpp_described* mskpp_out, std::uint32_t mskpp_capacity) {
