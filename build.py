@@ -783,9 +783,10 @@ def check_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     modules = [name for name in names if re.fullmatch(r"mskpp/_core\..*\.so", name)]
-    strangers = [name for name in names if not re.match(r"mskpp/|mskpp-[^/]+\.dist-info/", name)]
-    kinds = (".py", ".pyi", ".csv", "/py.typed")
-    files = [p for p in PACKAGE.rglob("*") if p.is_file() and str(p).endswith(kinds) and "__pycache__" not in p.parts]
+    strangers = [name for name in names if not re.match(r"mskpp/|mskl/|mskpp-[^/]+\.dist-info/", name)]
+    kinds = (".py", ".pyi", ".csv", "/py.typed", ".h", ".in")
+    ours = [*PACKAGE.rglob("*"), *(ROOT / "mskl").rglob("*")]
+    files = [p for p in ours if p.is_file() and str(p).endswith(kinds) and "__pycache__" not in p.parts]
     lost = {str(p.relative_to(ROOT)) for p in files} - names
     if len(modules) != 1 or strangers or lost:
         raise Failure(
@@ -922,7 +923,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         verb.set_defaults(function=function, passes_on=bool(passes_on))
         return verb
 
-    add("demo", verb_demo, "build, then run an example here: 01, or the one whose number comes first in ARGS", "the example")
+    add("demo", verb_demo, "build, then run an example here: 01, or the number that ARGS begin with", "the example")
     test = add("test", verb_test, "build and run the C++ and the Python tests; with ARGS only pytest", "pytest")
     test.add_argument("--cpp", action="store_true", help="run the C++ tests even when ARGS are given")
     test.add_argument(

@@ -8,6 +8,10 @@ import mskpp
 __all__ = ["KernelInvokeConfig", "Launcher", "compile", "compile_executable", "get_kernel_from_binary", "tiling_func"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in mskpp.LAUNCHER:
         return getattr(mskpp, name)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test gets: a folder of its own, a clean package, and comparison with test/golden/."""
+"""What every test gets: a folder of its own, a clean package, comparison with test/golden/, and the emulated Ascend
+toolkit for tests of the backend ``ascend``, built once a session."""
 
 from __future__ import annotations
 
 import difflib
+import fcntl
 import itertools
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from emulated_cann.install import install
 from utils.registrations import forget_registrations
 
 from mskpp.core import context, outside
@@ -70,3 +74,39 @@ def outside_chip() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "an instruction outside any", RuntimeWarning)
         yield
+
+
+def _built(tmp_path_factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """The folder that ``build`` fills, shared by the workers of pytest-xdist: the first builds, the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder = base / name
+    with open(base / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            build(folder)
+            (folder / "complete").touch()
+    return folder
+
+
+def _environment(home: Path) -> dict[str, str]:
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    return {
+        "ASCEND_HOME_PATH": str(home),
+        "LD_LIBRARY_PATH": str(home / "lib64"),
+        "PATH": f"{home / 'bin'}{os.pathsep}{path}",
+    }
+
+
+@pytest.fixture(scope="session")
+def emulated_cann(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment that has the emulated toolkit: ASCEND_HOME_PATH, LD_LIBRARY_PATH, PATH."""
+    return _environment(_built(tmp_path_factory, "emulated_cann", install))
+
+
+@pytest.fixture(scope="session")
+def emulated_cann_acl_only(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """As emulated_cann, of a toolkit whose runtime has dropped rtKernelLaunchWithHandleV2."""
+    folder = _built(tmp_path_factory, "emulated_cann_acl_only", lambda to: install(to, runtime_launch=False))
+    return _environment(folder)

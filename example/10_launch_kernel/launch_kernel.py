@@ -47,9 +47,7 @@ bias, c = random.random(n, np.float32), np.zeros((m, n), np.float32)
 workspace = np.zeros(BLOCKDIM * TILE, np.float32)
 with tempfile.TemporaryDirectory() as folder:  # for the generated files
     os.chdir(folder)
-    basic_matmul(
-        Coord(m, n, k), a, RowMajor(m, k, k), b, RowMajor(k, n, n), bias, c, RowMajor(m, n, n), workspace
-    )
+    basic_matmul(Coord(m, n, k), a, RowMajor(m, k, k), b, RowMajor(k, n, n), bias, c, RowMajor(m, n, n), workspace)
     os.chdir("/")
 print(f"C [{m},{n}] = A [{m},{k}] x B [{k},{n}] + bias")
 print("equal to numpy:", np.allclose(c, a @ b + bias, rtol=1e-4))

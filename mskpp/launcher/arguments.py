@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import re
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -77,13 +78,13 @@ class Buffer:
     """Memory of the caller: what the kernel sees a copy of.
 
     ``read()`` gives its bytes, contiguous; ``write_back(data)`` puts bytes into the caller's object, whatever its
-    strides. Objects with the same ``address`` and size are one buffer to the kernel too.
+    strides; None: it is read-only. Objects with the same ``address`` and size are one buffer to the kernel too.
     """
 
     address: int
     nbytes: int
     read: Callable[[], Any]
-    write_back: Callable[[Any], None]
+    write_back: Callable[[Any], None] | None
     span: tuple[int, int] = (0, 0)  # the caller's addresses it lies in, for arrays
 
 
@@ -143,15 +144,41 @@ def type_text(value: object) -> str:
     return type(value).__name__
 
 
+# Element types of typed pointers, as numpy's kind and size: an array of another type would be read as garbage.
+ELEMENTS = {
+    "float": "f4", "double": "f8", "half": "f2", "int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8",
+    "short": "i2", "int": "i4", "long": "i8", "long long": "i8", "uint16_t": "u2", "uint32_t": "u4", "uint64_t": "u8",
+    "unsigned int": "u4", "unsigned": "u4", "unsigned long": "u8", "size_t": "u8", "bool": "b1",
+}  # fmt: skip
+
+
+def element_mismatch(parameter: Parameter, array: Any) -> str | None:
+    """Why an array cannot be a pointer to the parameter's elements; None when it can, or the type says nothing."""
+    base = re.sub(r"\b(const|volatile|restrict|__restrict__)\b", " ", parameter.type.rstrip("* "))
+    wanted = ELEMENTS.get(" ".join(base.split()))
+    given = f"{array.dtype.kind}{array.dtype.itemsize}"
+    if parameter.type.count("*") != 1 or wanted is None or wanted == given:
+        return None
+    if array.dtype.kind in "iu" and wanted[0] in "iuf" and int(wanted[1:]) == array.dtype.itemsize:
+        return None  # the same bits, as one hands over what numpy has no type for
+    return f"it points to {' '.join(base.split())}, and the array's elements are {array.dtype}"
+
+
 def mismatch(parameter: Parameter, value: object) -> str | None:
     """Why the value cannot be this parameter, as far as its text tells; None when it can."""
     if parameter.is_pointer:
+        if is_array(value):
+            return element_mismatch(parameter, value)
         if value is None or is_memory(value) or isinstance(value, ctypes.c_void_p):
             return None
         if isinstance(value, int) and not isinstance(value, bool):
             return None
         if isinstance(value, list | tuple):
-            return None if all(v is None or is_memory(v) for v in value) else "a list may hold arrays and tensors only"
+            return (
+                None
+                if all(v is None or is_memory(v) for v in value)
+                else "a list may hold arrays and tensors only; make numbers an array: numpy.array(...)"
+            )
         return "it must be an array, a tensor, None or an address"
     name = parameter.type.removeprefix("const ").removesuffix(" const")
     if name in INTEGER_NAMES or name == "bool":
@@ -197,8 +224,7 @@ def array_buffer(array: Any, who: str) -> Buffer:
         )
 
     def write_back(data: Any) -> None:
-        if array.flags.writeable:
-            numpy.copyto(array, numpy.frombuffer(data, array.dtype, array.size).reshape(array.shape))
+        numpy.copyto(array, numpy.frombuffer(data, array.dtype, array.size).reshape(array.shape))
 
     # Two views of the same elements are one buffer, though they are two objects.
     first = array.__array_interface__["data"][0]
@@ -206,7 +232,7 @@ def array_buffer(array: Any, who: str) -> Buffer:
         first if array.flags.c_contiguous else hash((first, array.shape, array.strides, array.dtype.str)),
         array.nbytes,
         lambda: numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8).data,
-        write_back,
+        write_back if array.flags.writeable else None,
         byte_bounds(array),
     )
 
@@ -267,8 +293,8 @@ def pointer_slot(value: Any, who: str) -> Slot:
 def scalar_bytes(value: Any, described: Described, who: str) -> bytes:
     size = described.bytes
     if described.kind in (FLOATING, BFLOAT):
-        number = plain(value)
-        if not is_number(value) or not is_real(number):
+        number = plain(value) if is_number(value) else None
+        if not is_real(number):
             raise ArgumentError(f"{who}: it is {type_text(value)}; it must be a number")
         try:
             if described.kind == BFLOAT:  # the upper half of a float, rounded to nearest even
@@ -330,19 +356,27 @@ def prepare(
     return out
 
 
-def write_back(parts: Sequence[Buffer], results: Sequence[Any]) -> None:
+def write_back(parts: Sequence[Buffer], results: Sequence[Any], who: str) -> None:
     """Puts what the kernel left in its buffers into the caller's objects.
 
     Arrays may overlap: x and x[1:] are two buffers. One that the kernel has not changed must not undo the other then.
+    ArgumentError, with nothing written, when the kernel changed what is read-only.
     """
     changed = []
     for i, (part, result) in enumerate(zip(parts, results, strict=True)):
+        if part.write_back is None:
+            if bytes(part.read()) != bytes(result):
+                raise ArgumentError(
+                    f"{who}: the kernel wrote into a read-only array of {part.nbytes} bytes; give it a copy, or make "
+                    "the array writeable. No argument has been changed"
+                )
+            continue
         (low, high), others = part.span, (other.span for k, other in enumerate(parts) if k != i)
         overlaps = any(low < end and begin < high for begin, end in others)
         if not overlaps or bytes(part.read()) != bytes(result):
-            changed.append((part, result))
-    for part, result in changed:
-        part.write_back(result)
+            changed.append((part.write_back, result))
+    for put, result in changed:
+        put(result)
 
 
 def buffers(slots: Sequence[Slot]) -> list[Buffer]:

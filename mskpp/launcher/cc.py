@@ -384,12 +384,20 @@ def place(text: str, offset: int) -> str:
 
 
 def compiler() -> list[str]:
-    """The host compiler; empty when there is none."""
-    for name in (os.environ.get("MSKPP_CXX"), os.environ.get("CXX"), "g++", "clang++"):
-        words = name.split() if name else []
-        if words and shutil.which(words[0]):
-            return words
-    return []
+    """The host compiler: what $MSKPP_CXX or $CXX names, else g++ or clang++; empty when it is not there."""
+    for variable in ("MSKPP_CXX", "CXX"):
+        words = os.environ.get(variable, "").split()
+        if words:
+            return words if shutil.which(words[0]) else []
+    return next(([name] for name in ("g++", "clang++") if shutil.which(name)), [])
+
+
+def no_compiler() -> str:
+    """Why there is none."""
+    for variable in ("MSKPP_CXX", "CXX"):
+        if os.environ.get(variable, "").strip():
+            return f"no C++ compiler: {variable} is '{os.environ[variable]}', which is no program; correct or unset it"
+    return "no C++ compiler: neither g++ nor clang++ is on PATH; install one, for example: apt install g++"
 
 
 def run(command: Sequence[str], **options: object) -> subprocess.CompletedProcess[bytes]:
@@ -448,7 +456,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sort(sys.argv[1:] if argv is None else argv)
     host = compiler()
     if not host:
-        print("mskpp-cc: error: no C++ compiler; looked for $MSKPP_CXX, $CXX, g++ and clang++", file=sys.stderr)
+        print(f"mskpp-cc: error: {no_compiler()}", file=sys.stderr)
         return 1
     if arguments.only_ask:
         return run([*host, *arguments.compile]).returncode

@@ -103,8 +103,7 @@ class Launcher:
         if not isinstance(gen_file, str):
             raise ArgumentError(f"code_gen: gen_file is {type_text(gen_file)}; it must be a str")
         observer = observation.observer()
-        if observer is not None:
-            observer.generated(self._config, self._callers, Path(gen_file))
+        if observer is not None and observer.generated(self._config, self._callers, Path(gen_file)):
             return gen_file
         path = checks.output_path(gen_file, "code_gen")
         checks.write_file(path, self._config.generate(self._callers), "code_gen")
@@ -297,11 +296,18 @@ def template_arguments(signature: Signature, callers: Callers) -> list[str]:
         if deduced is None:
             raise InputError(
                 f"Launcher: the template parameter '{parameter.declaration}' of {signature.name} is not known; give "
-                f"template_param=[...] with {len(signature.template)} items, or for a type let an argument be a ctypes "
-                f"structure of its name\n  {signature.declaration}\n  {signature.file}:{signature.line}"
+                f"template_param=[...] with {len(signature.template)} items, or call Launcher in a function (or in "
+                f"one it calls) whose parameters are the kernel's, with a ctypes structure for {parameter.name}"
+                f"{looked_at(callers)}\n  {signature.declaration}\n  {signature.file}:{signature.line}"
             )
         out.append(deduced)
     return out
+
+
+def looked_at(callers: Callers) -> str:
+    """Which functions were looked through for the arguments, in brackets; "" when none was."""
+    names = [f"{caller.name}({', '.join(caller.values)})" for caller in callers.frames[:3]]
+    return f" (looked at: {'; '.join(names)})" if names else " (it is called outside any function)"
 
 
 def fitting_values_or_none(signature: Signature, callers: Callers) -> None:

@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -62,10 +63,11 @@ def compile(
     source = one_of(who, gen_file=gen_file, launch_src_file=launch_src_file)
     observer = observation.observer()
     if observer is not None:
-        observed: CompiledKernel = observer.compiled(
+        observed: CompiledKernel | None = observer.compiled(
             observation.Compilation(build_script, source, tuple(options), backend, timeout), shared=True
         )
-        return observed
+        if observed is not None:
+            return observed
     output = checks.output_path(text(output_bin_path, who, "output_bin_path"), who, suffix=".so")
     with built(who, build_script, source, output, use_cache, options, backend, timeout, shared=True) as made:
         return CompiledKernel(str(output), str(read_metadata(made).get("kernel", "")), backend=backend)
@@ -91,10 +93,11 @@ def compile_executable(
     source = one_of(who, src_file=src_file, gen_file=gen_file)
     observer = observation.observer()
     if observer is not None:
-        observed: CompiledExecutable = observer.compiled(
+        observed: CompiledExecutable | None = observer.compiled(
             observation.Compilation(build_script, source, tuple(options), backend, timeout), shared=False
         )
-        return observed
+        if observed is not None:
+            return observed
     output = checks.output_path(text(output_bin_path, who, "output_bin_path"), who)
     with built(who, build_script, source, output, use_cache, options, backend, timeout, shared=False):
         return CompiledExecutable(str(output), profiling_cmd=profiling_cmd)
@@ -104,7 +107,10 @@ def one_of(who: str, **given: str | None) -> str:
     """The one argument that is given under one of its names."""
     there = {name: value for name, value in given.items() if value is not None}
     if len(there) != 1:
-        raise ArgumentError(f"{who}: {len(there)} of {', '.join(given)} are given; give one, the source to compile")
+        raise ArgumentError(
+            f"{who}: {len(there)} of {', '.join(given)} are given; give one, the source to compile. The first argument "
+            "is the build script, None without one"
+        )
     name, value = there.popitem()
     return text(value, who, name)
 
@@ -172,8 +178,7 @@ def run_compiler(
     if done.returncode != 0:
         output.unlink(missing_ok=True)
         raise CompileError(
-            f"{who}: the compilation ended with {ending(done.returncode)}\n  {process.shown(command)}"
-            f"{process.last_lines(done.stdout, done.stderr)}"
+            f"{who}: the compilation ended with {ending(done.returncode)}\n  {process.shown(command)}{said(done)}"
         )
     if not output.is_file() or output.is_symlink():
         raise CompileError(
@@ -184,6 +189,73 @@ def run_compiler(
         logger.info("%s: %s", who, done.stdout.rstrip())
     if done.stderr.strip():
         logger.debug("%s: %s", who, done.stderr.rstrip())
+
+
+ASCEND_C = re.compile(r"TPipe|TQue|TBuf|GlobalTensor|LocalTensor|DataCopy|matmul::|Catlass|catlass")
+FIRST_LINES, LAST_LINES = 12, 8
+
+
+def said(done: process.Completed) -> str:
+    """What a compiler said: from its first error on, and its end; without an error only the end."""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    first = next((i for i, line in enumerate(lines) if re.search(r"\berror\b", line)), None)
+    if first is None:
+        return process.last_lines(done.stdout, done.stderr)
+    shown = lines[first:]
+    if len(shown) > FIRST_LINES + LAST_LINES:
+        left = len(shown) - FIRST_LINES - LAST_LINES
+        shown = [*shown[:FIRST_LINES], f"[{left} lines left out]", *shown[-LAST_LINES:]]
+    if ASCEND_C.search(lines[first]) and "mskpp" in done.stderr:
+        shown.append(
+            "the CPU has no Ascend C classes and instructions: a kernel for the backend host is plain C++ "
+            "(docs/launch_kernels.md)"
+        )
+    return "".join(f"\n  {line[:2000]}" for line in shown)
+
+
+MOST_SHOWN = 1 << 16  # characters
+
+
+def compile_alone(
+    who: str,
+    build_script: str | None,
+    source: Path,
+    output: Path,
+    *,
+    options: Sequence[str],
+    backend: backends.Backend,
+    timeout: float | None,
+    folder: Path,
+    limits: process.Limits,
+) -> None:
+    """Compiles launch code to an output of which nobody else knows: nothing is locked, recorded or reused.
+
+    What compilers put into the temporary folder goes to ``folder``. CompileError has all that was said.
+    """
+    script = checks.script(build_script, who) if build_script is not None else None
+    command = (
+        ["bash", str(script), str(source), str(output)]
+        if script is not None
+        else backend.compile_command(source, output, options, shared=True)
+    )
+    with backend.script_environment() as environment:
+        done = process.run(
+            command,
+            timeout=timeout,
+            who=who,
+            env={**environment, "TMPDIR": str(folder)},
+            memory_bytes=limits.memory_bytes,
+            stop=limits.stop,
+        )
+    said = (done.stdout + done.stderr).rstrip()[:MOST_SHOWN]
+    if done.returncode != 0:
+        how = f"the compilation ended with {ending(done.returncode)}"
+    elif not output.is_file() or output.is_symlink():
+        how = f"the compilation ended well but wrote no {output}; a build script must write its second argument"
+    else:
+        output.chmod(0o700)
+        return
+    raise CompileError(f"{who}: {how}\n  {process.shown(command)}\n{said}")
 
 
 # ------------------------------------------------------------------------------------------------------------- cache

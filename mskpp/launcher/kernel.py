@@ -35,7 +35,17 @@ class CompiledKernel:
     it. Objects can be pickled; the copy is made anew from the path then.
     """
 
-    def __init__(self, output_bin_path: str, kernel_name: str = "", *, backend: str | None = None) -> None:
+    def __init__(
+        self,
+        output_bin_path: str,
+        kernel_name: str = "",
+        *,
+        backend: str | None = None,
+        private: bool = False,
+        limits: process.Limits | None = None,
+    ) -> None:
+        """``private``: the file is nobody else's, and is used where it is. ``limits``: of the process that runs it, on
+        the host."""
         who = "CompiledKernel"
         if not isinstance(kernel_name, str):
             raise ArgumentError(f"{who}: kernel_name is {type_text(kernel_name)}; it must be a str")
@@ -43,16 +53,25 @@ class CompiledKernel:
         checks.trusted(path, who)
         self.module_path = str(path)
         self._backend_name = backend
+        copy = path if private else self._copied(path)
+        if b"mskpp_launch" not in copy.read_bytes():
+            raise InputError(
+                f"{who}: {path} exports no mskpp_launch: it is not compiled launch code. compile() takes the file that "
+                "Launcher(config).code_gen() wrote, not the kernel's source"
+            )
+        metadata = library_metadata(copy)
+        self.kernel_name = kernel_name or str(metadata.get("kernel", "")) or path.stem
+        self._metadata = {**metadata, "kernel": self.kernel_name}
+        self._library = backends.chosen(backend, who).load(copy, self._metadata, limits)
+
+    def _copied(self, path: Path) -> Path:
         folder = tempfile.mkdtemp(prefix="mskpp-kernel-")
         self._cleaner = weakref.finalize(self, remove_own, folder, os.getpid())
         # A name of its own: the dynamic loader takes a path it knows for the file it has loaded from there.
         copy = Path(folder) / f"{path.stem}-{os.urandom(4).hex()}{path.suffix}"
         shutil.copyfile(path, copy)
         copy.chmod(0o700)
-        metadata = library_metadata(copy)
-        self.kernel_name = kernel_name or str(metadata.get("kernel", "")) or path.stem
-        self._metadata = {**metadata, "kernel": self.kernel_name}
-        self._library = backends.chosen(backend, who).load(copy, self._metadata)
+        return copy
 
     def __getitem__(self, blockdim: int) -> Callable[..., None]:
         def launcher(*args: Any, **keywords: Any) -> None:

@@ -29,12 +29,12 @@ class Compilation:
 class Observer(Protocol):
     """Takes the place of code generation and compilation."""
 
-    def generated(self, config: Any, callers: Any, path: Path) -> None:
-        """Launch code would be written to the path."""
+    def generated(self, config: Any, callers: Any, path: Path) -> bool:
+        """Launch code would be written to the path. False: it is to be written."""
         ...
 
     def compiled(self, compilation: Compilation, *, shared: bool) -> Any:
-        """What compile() (``shared``) or compile_executable() returns."""
+        """What compile() (``shared``) or compile_executable() returns. None: it is to compile."""
         ...
 
 

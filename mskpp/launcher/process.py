@@ -17,8 +17,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +48,53 @@ class Completed:
     stdout: str
     stderr: str
     seconds: float
+
+
+class Stop:
+    """A wish to end what other threads wait for. What is registered is ended by set(), and what comes later at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: dict[object, Callable[[], object]] = {}
+        self._is_set = False
+
+    @property
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        with self._lock:
+            self._is_set = True
+            ends = list(self._ends.values())
+        for end in ends:
+            end()
+
+    @contextlib.contextmanager
+    def ends(self, end: Callable[[], object]) -> Iterator[None]:
+        """Within the block set() calls ``end``, from another thread; at once where it was called before."""
+        key = object()
+        with self._lock:
+            self._ends[key] = end
+            late = self._is_set
+        try:
+            if late:
+                end()
+            yield
+        finally:
+            with self._lock:
+                del self._ends[key]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds for programs that are started on behalf of somebody. memory_bytes: of the address space of each."""
+
+    memory_bytes: int | None = None
+    stop: Stop | None = None
+
+    def ends(self, end: Callable[[], object]) -> contextlib.AbstractContextManager[None]:
+        """As Stop.ends(), where there is one."""
+        return contextlib.nullcontext() if self.stop is None else self.stop.ends(end)
 
 
 class _Output:
@@ -413,11 +461,12 @@ def run(
     env: Mapping[str, str] | None = None,
     memory_bytes: int | None = None,
     limit_output: int = 8 << 20,
+    stop: Stop | None = None,
 ) -> Completed:
     """Runs a program to its end; neither it nor any descendant is left afterwards, whatever happens.
 
     timeout in seconds; None is no limit. memory_bytes limits the address space of each of its processes. Of each
-    stream the first and the last limit_output / 2 bytes are kept. stdin is /dev/null.
+    stream the first and the last limit_output / 2 bytes are kept. stdin is /dev/null. stop.set() ends it early.
 
     Raises TimeLimitError at the time limit, FileError when the program cannot be started, LaunchError when its
     supervisor was killed. A program that fails raises nothing: see returncode.
@@ -446,6 +495,8 @@ def run(
                 stderr=ends[3],
             )
         )
+        if stop is not None:
+            stack.enter_context(stop.ends(running.end))
         in_time = _collect(running, outputs, end)
         if not in_time:
             running.end()

@@ -238,6 +238,7 @@ def through(value: Any, change: bytes | None = None) -> bytes:
     buffer = buffer_of(value)
     seen = bytes(buffer.read())
     assert len(seen) == buffer.nbytes
+    assert buffer.write_back is not None
     buffer.write_back(bytes((b + 1) % 256 for b in seen) if change is None else change)
     return seen
 
@@ -301,12 +302,18 @@ def test_arrays_of_every_dtype(dtype: Any) -> None:
 
 
 def test_an_array_that_may_not_be_written_is_left_alone() -> None:
-    array = numpy.arange(4)
+    """It may be read. A kernel that changes it is an error, before any other argument changes."""
+    other, array = numpy.zeros(4, numpy.int8), numpy.arange(4, dtype=numpy.int8)
     array.flags.writeable = False
-    through(array)
-    assert array.tolist() == [0, 1, 2, 3]
-    broadcast = numpy.broadcast_to(numpy.int8(7), (2, 3))
-    assert through(broadcast) == b"\7" * 6
+    for readable in (array, numpy.broadcast_to(numpy.int8(7), (2, 2))):
+        parts = buffers(prepare([other, readable], None, "k"))
+        same = [bytes(part.read()) for part in parts]
+        write_back(parts, same, "k")
+        with pytest.raises(
+            ArgumentError, match=r"^k: the kernel wrote into a read-only array of 4 bytes; give it a copy"
+        ):
+            write_back(parts, [b"\1" * 4, b"\2" * 4], "k")
+        assert other.tolist() == [0] * 4
 
 
 @pytest.mark.parametrize(
@@ -359,7 +366,7 @@ def test_an_unchanged_view_does_not_undo_an_overlapping_one(flip: bool) -> None:
     parts = buffers(prepare([x[2:6], x] if flip else [x, x[2:6]], None, "k"))
     results = [bytes(part.read()) for part in parts]
     results[not flip] = b"\x63\x63\x63\x63"  # the kernel wrote through the small one
-    write_back(parts, results)
+    write_back(parts, results, "k")
     assert x.tolist() == [0, 1, 99, 99, 99, 99, 6, 7]
 
 
@@ -399,7 +406,7 @@ ARRAY = numpy.zeros(2)
 @pytest.mark.parametrize(
     ("type_name", "good", "bad"),
     [
-        ("float*", [ARRAY, None, 0, 5, ctypes.c_void_p(1), [ARRAY, None], (), Tensor(ARRAY), Shape(), Either()],
+        ("float*", [ARRAY.astype(numpy.float32), None, 0, 5, ctypes.c_void_p(1), [ARRAY, None], (), Tensor(ARRAY), Shape(), Either()],
          [1.0, True, "x", b"x", [1], {}, numpy.int32(1)]),
         ("GM_ADDR", [ARRAY, None, bytearray(1)], [1.5]),
         ("uint32_t", [1, True, -5, numpy.int8(1), ctypes.c_int(1)], [1.0, "1", None, ARRAY, [1], 1j, Shape()]),

@@ -287,7 +287,8 @@ def test_a_template_parameter_that_nothing_tells(source: Path) -> None:
         get_kernel()
     assert str(caught.value).startswith(
         "Launcher: the template parameter 'class LayoutA' of matmul is not known; give template_param=[...] with 2 "
-        "items, or for a type let an argument be a ctypes structure of its name\n  template <class LayoutA, class "
+        "items, or call Launcher in a function (or in one it calls) whose parameters are the kernel's, with a ctypes "
+        "structure for LayoutA (looked at: "
     )
     with pytest.raises(InputError, match="'uint32_t rows' of tile is not known"):
         generate("tile", arguments=[ARRAY])

@@ -166,6 +166,7 @@ def test_surface_of_the_host(tmp_path: Path) -> None:
         "mskpp tiling: SaveToBuffer needs 32 bytes, the buffer has 31: nothing is written",
         "mskpp tiling: SaveToBuffer needs 32 bytes, the buffer has 0: nothing is written",
         "mskpp tiling: attribute 1, 'f', is of type float but is read as another type",
+        "mskpp tiling: attribute 2 is read, but 2 are given (attributes count from 0, in their order)",
         "mskpp tiling: tensor 1, but NodeIoNum said 1",
         "mskpp tiling: absent holds 0 bytes, input 0 needs 1",
     ]

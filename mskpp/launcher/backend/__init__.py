@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mskpp.errors import ArgumentError, InputError
+from mskpp.launcher.process import Limits
 
 NAMES = ("auto", "host", "ascend")
 
@@ -75,8 +76,8 @@ class Backend(Protocol):
         """What a compiled file depends on besides its sources: compiler, version, toolkit."""
         ...
 
-    def load(self, path: Path, metadata: dict[str, Any]) -> Library:
-        """The launch code in a compiled file."""
+    def load(self, path: Path, metadata: dict[str, Any], limits: Limits | None = None) -> Library:
+        """The launch code in a compiled file. ``limits`` are those of the process that runs it, if it has its own."""
         ...
 
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from mskpp.errors import ArgumentError, BackendError, InputError, LaunchError, UnsafeError
 from mskpp.launcher import process
-from mskpp.launcher.arguments import ANY_NUMBER, Described, Slot, buffers, copied, prepare
+from mskpp.launcher.arguments import ANY_NUMBER, Described, Slot, buffers, copied, prepare, write_back
 from mskpp.launcher.backend import acl
 from mskpp.launcher.backend.acl import AscendCL, toolkit
 from mskpp.launcher.backend.host import refined
@@ -163,7 +163,7 @@ class Ascend:
         done = process.run([str(compiler), "--version"], timeout=60, who="bisheng --version")
         return f"ascend {self._home} {compiler} {done.stdout.strip()!r}"
 
-    def load(self, path: Path, metadata: dict[str, Any]) -> AscendLibrary:
+    def load(self, path: Path, metadata: dict[str, Any], limits: process.Limits | None = None) -> AscendLibrary:
         return AscendLibrary(self, self._home, path, metadata)
 
 
@@ -235,8 +235,7 @@ class AscendLibrary:
 
         times, results = in_own_thread(work, launch.abandon)
         # The device holds nothing any more and no call has failed: only now the caller's memory changes.
-        for part, result in zip(parts, results, strict=True):
-            part.write_back(result)
+        write_back(parts, results, self._kernel)
         return times
 
     def measure(

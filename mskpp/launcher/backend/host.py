@@ -63,16 +63,13 @@ class Host:
     def identity(self) -> str:
         compiler = cc.compiler()
         if not compiler:
-            raise BackendError(
-                "backend host: no C++ compiler; looked for $MSKPP_CXX, $CXX, g++ and clang++ on PATH. Install one, for "
-                "example: apt install g++"
-            )
+            raise BackendError(f"backend host: {cc.no_compiler()}")
         done = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False, timeout=60)
         front = COMPILER.read_text() + (cc.INCLUDE / "mskpp" / "kernel.h").read_text()
         return f"host {done.stdout.splitlines()[:1]} {hash_of(front)} {cpu_flags()}"
 
-    def load(self, path: Path, metadata: dict[str, Any]) -> HostLibrary:
-        return HostLibrary(path, metadata)
+    def load(self, path: Path, metadata: dict[str, Any], limits: process.Limits | None = None) -> HostLibrary:
+        return HostLibrary(path, metadata, limits)
 
 
 def hash_of(text: str) -> str:
@@ -93,7 +90,7 @@ def cpu_flags() -> str:
 class Worker:
     """The running process, its socket and the page it reports its blocks in."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int | None = None) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket = ours
         status = os.memfd_create("mskpp-status", os.MFD_CLOEXEC)
@@ -105,6 +102,7 @@ class Worker:
                 [sys.executable, "-I", "-S", str(WORKER), str(its.fileno()), str(status)],
                 pass_fds=(its.fileno(), status),
                 who="host worker",
+                memory_bytes=memory_bytes,
             )
         finally:
             its.close()
@@ -168,8 +166,9 @@ def stop_worker(state: dict[str, Worker]) -> None:
 class HostLibrary:
     """Launch code for the CPU. One launch at a time; others wait."""
 
-    def __init__(self, path: Path, metadata: dict[str, Any]) -> None:
+    def __init__(self, path: Path, metadata: dict[str, Any], limits: process.Limits | None = None) -> None:
         self._path = path
+        self._limits = limits or process.Limits()
         self._kernel = str(metadata.get("kernel", path.name))
         self._metadata = metadata
         self._state: dict[str, Worker] = {}  # "worker" while it runs
@@ -205,7 +204,15 @@ class HostLibrary:
         repeat: int = 1,
     ) -> list[int]:
         check_device(device_id, self._kernel)
-        return self._guarded(lambda: self._launch(values, blockdim, timeout_ms, repeat, warmup_us))
+        # All launches are one request. The last one of the warm-up begins before its time is over.
+        all_ms = -1 if timeout_ms < 0 else timeout_ms * (repeat + 1) + warmup_us // 1000
+        return self._guarded(lambda: self._launch(values, blockdim, all_ms, repeat, warmup_us))
+
+    def _abandon(self) -> None:
+        """For another thread: ends the process, so that the launch ends too."""
+        worker = self._state.get("worker")
+        if worker is not None:
+            worker.running.end()
 
     def _guarded(self, launch: Callable[[], list[int]]) -> list[int]:
         if self._owner != os.getpid():  # a fork: what is there is the parent's, the lock may be held for ever
@@ -213,7 +220,8 @@ class HostLibrary:
             self._state.clear()
         with self._lock:
             try:
-                return launch()
+                with self._limits.ends(self._abandon):
+                    return launch()
             except ArgumentError:
                 raise  # nothing was launched
             except BaseException:
@@ -229,7 +237,7 @@ class HostLibrary:
         worker = self._state.get("worker")
         if worker is None or worker.running.poll() is not None:
             stop_worker(self._state)
-            worker = self._state["worker"] = self._start()
+            worker = self._start()
         described = worker.described
         kinds = None if isinstance(described, int) else [Described(*d) for d in described]
         slots = prepare(values, refined(kinds, self._metadata), self._kernel, self._metadata.get("names", ()))
@@ -256,15 +264,18 @@ class HostLibrary:
                     raise LaunchError(f"{self._kernel}: {answer['error']}")
                 if warmup_us is None:
                     results = [view[place : place + part.nbytes] for part, place in zip(parts, places, strict=True)]
-                    write_back(parts, results)
+                    write_back(parts, results, self._kernel)
         finally:
             os.close(memory)
         times: list[int] = answer["ns"]
         return times
 
     def _start(self) -> Worker:
-        worker = Worker()
+        # Kept before it is waited for: what is to end it must find it.
+        worker = self._state["worker"] = Worker(self._limits.memory_bytes)
         try:
+            if self._limits.stop is not None and self._limits.stop.is_set:
+                raise LaunchError(f"{self._kernel}: the launch was interrupted")
             error = worker.load(self._path)
         except TimeoutError:
             error = f"{self._path} was not loaded within {START_SECONDS:g} s"
@@ -289,7 +300,11 @@ class HostLibrary:
             running, failed, number = worker.blocks()
             code = worker.stop()
             if failed != IDLE:
-                raise LaunchError(f"{self._kernel}: block {failed} crashed: {signal_text(number)}") from None
+                sizes = some([nbytes for _, nbytes in request["buffers"]])
+                raise LaunchError(
+                    f"{self._kernel}: block {failed} crashed: {signal_text(number)}; "
+                    + (f"its buffers have {sizes} bytes" if sizes else "it has no buffers")
+                ) from None
             how = exit_text(code)
             where = f", while these blocks ran: {some(running)}" if running else ""
             raise LaunchError(f"{self._kernel}: the process that ran it ended: {how}{where}") from None

@@ -436,6 +436,8 @@ class RuntimeAttrs {
     template <typename T>
     const T* GetAttrPointer(size_t index) const {
         if (index >= count_) {
+            mskpp::tiling::Complain("attribute %zu is read, but %zu are given (attributes count from 0, in their order)", index,
+                                    count_);
             return nullptr;
         }
         const RuntimeAttr& attr = attrs_[index];

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tuning found: a row for each configuration, whatever became of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mskpp.errors import StateError
+
+MEASURED = "measured"
+NOT_TRIED = "not tried"
+# In the order in which a candidate can end.
+ENDINGS = ("does not compile", "crashed", "timed out", "wrong result", "failed", NOT_TRIED, MEASURED)
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration. Times in us: the median and the bounds that hold it with 95 % confidence."""
+
+    number: int
+    config: dict[str, Any]
+    ending: str
+    time_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    samples: int = 0
+    compile_seconds: float = 0.0
+    reason: str = ""  # of a failure, one line
+    log: str = field(default="", repr=False)  # all that is known of it
+
+    @property
+    def good(self) -> bool:
+        return self.ending == MEASURED
+
+    def line(self, unit: str = "μs") -> str:
+        """As existing scripts read it: "No.3: 14.982μs, {...}"."""
+        if self.good:
+            return f"No.{self.number}: {self.time_us:.3f}{unit}, {self.config}"
+        return f"No.{self.number}: {self.ending}, {self.config}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """All trials by number, and the best.
+
+    ``ties``: numbers whose times cannot be told from the best's, the best first. ``complete``: every configuration was
+    tried; else a budget or an interrupt ended the search.
+    """
+
+    trials: tuple[Trial, ...]
+    backend: str
+    kernel: str
+    ties: tuple[int, ...] = ()
+    complete: bool = True
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> Trial | None:
+        """None when no configuration could be measured."""
+        return self[self.ties[0]] if self.ties else None
+
+    @property
+    def ranking(self) -> list[Trial]:
+        """Those that were measured, the fastest first."""
+        good = [trial for trial in self.trials if trial.good]
+        return sorted(good, key=lambda trial: (trial.time_us or 0.0, trial.number))
+
+    @property
+    def failures(self) -> list[Trial]:
+        return [trial for trial in self.trials if not trial.good]
+
+    def __getitem__(self, number: int) -> Trial:
+        """The trial of a number. KeyError when there is none."""
+        for trial in self.trials:
+            if trial.number == number:
+                return trial
+        raise KeyError(number)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.trials)
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __repr__(self) -> str:
+        best = self.best
+        found = f"best No.{best.number}: {best.time_us:.3f} us {best.config}" if best else "none could be measured"
+        tied = f", {len(self.ties)} cannot be told apart" if len(self.ties) > 1 else ""
+        part = "" if self.complete else ", incomplete"
+        count = f"{len(self)} configurations, {len(self.failures)} failed{part}"
+        return f"<TuneResult of {self.kernel}: {count}; {found}{tied}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A flat dict for each trial: its figures, then its configuration with the names as they are."""
+        out = []
+        for trial in self.trials:
+            row = asdict(trial)
+            config = row.pop("config")
+            out.append({**row, **{f"config.{name}": value for name, value in config.items()}})
+        return out
+
+    def json(self) -> str:
+        """The whole result; ``schema`` changes when the meaning of a field does."""
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                "kernel": self.kernel,
+                "backend": self.backend,
+                "complete": self.complete,
+                "seconds": self.seconds,
+                "ties": list(self.ties),
+                "trials": [asdict(trial) for trial in self.trials],
+            },
+            indent=1,
+            ensure_ascii=False,
+            default=plain,
+        )
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The rows as CSV with a header; also written to ``path`` (0600) when it is given."""
+        rows = self.rows()
+        names: list[str] = list(dict.fromkeys(name for row in rows for name in row))
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        if path is not None:
+            from mskpp.launcher import checks
+
+            checks.write_file(path, text.getvalue(), "to_csv")
+        return text.getvalue()
+
+    def to_dataframe(self) -> Any:
+        """The rows as a pandas DataFrame. StateError when pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            raise StateError(
+                "to_dataframe: pandas is not installed; pip install pandas, or take rows(), to_csv() or json()"
+            ) from None
+        return pandas.DataFrame(self.rows())
+
+
+def plain(value: Any) -> Any:
+    """What json cannot write by itself: numpy scalars."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def causes(trials: Sequence[Trial]) -> str:
+    """The distinct causes of failure with their counts, the most frequent first."""
+    counts: dict[str, int] = {}
+    for trial in trials:
+        text = f"{trial.ending}: {trial.reason}" if trial.reason else trial.ending
+        counts[text] = counts.get(text, 0) + 1
+    return "".join(f"\n  {count} x {text}" for text, count in sorted(counts.items(), key=lambda c: -c[1]))

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spaces: which configurations there are, their order, and what is refused before anything is tried."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mskpp.errors import ArgumentError, InputError
+from mskpp.optune.space import Space, shuffled
+
+
+def listed(configs: Any = None, space: Any = None, where: Any = None, strategy: str = "in order", seed: int = 0) -> Any:
+    one = Space(configs, space, where, "autotune")
+    return [one.config(number) for number in one.numbers(strategy, seed)]
+
+
+def refused(kind: type[Exception], configs: Any = None, space: Any = None, where: Any = None) -> str:
+    with pytest.raises(kind) as caught:
+        Space(configs, space, where, "autotune")
+    return str(caught.value)
+
+
+def test_a_list_is_taken_as_it_is() -> None:
+    configs = [{"A": "x<1, 2>"}, {"A": 3, "B": True}, {"B": 0.5}]
+    assert listed(configs) == configs
+
+
+def test_a_product_changes_its_last_name_fastest() -> None:
+    assert listed(space={"A": [1, 2], "B": ["x", "y", "z"]}) == [
+        {"A": a, "B": b} for a, b in itertools.product([1, 2], "xyz")
+    ]
+
+
+def test_the_list_that_was_given_may_change_afterwards() -> None:
+    configs = [{"A": 1}]
+    one = Space(configs, None, None, "autotune")
+    configs[0]["A"] = 2
+    one.config(0)["A"] = 3
+    assert one.config(0) == {"A": 1}
+
+
+@pytest.mark.parametrize(
+    "value", [True, 3, -1, 0.25, "gemm::TileShape<1, 2>", np.int64(8), np.float32(0.5), np.bool_(True), np.uint8(255)]
+)
+def test_values_of_every_kind(value: object) -> None:
+    (found,) = listed([{"A": value}])
+    assert found["A"] == value
+    assert type(found["A"]) in (bool, int, float, str)
+
+
+def test_values_of_numpy_arrays_and_ranges() -> None:
+    assert listed(space={"A": range(2), "B": np.array([8, 300])}) == [
+        {"A": a, "B": b} for a in (0, 1) for b in (8, 300)
+    ]
+
+
+def test_a_condition_leaves_some_out_and_keeps_the_numbers() -> None:
+    one = Space(None, {"A": range(4), "B": range(4)}, lambda A, B: (A + B) % 3 == 0, "autotune")
+    numbers = list(one.numbers("in order", 0))
+    assert [(c["A"], c["B"]) for c in map(one.config, numbers)] == [(0, 0), (0, 3), (1, 2), (2, 1), (3, 0), (3, 3)]
+    assert numbers == [0, 3, 6, 9, 12, 15]
+
+
+def test_an_exception_in_the_condition_is_the_users() -> None:
+    with pytest.raises(ZeroDivisionError):
+        listed([{"A": 0}], where=lambda A: 1 / A)
+
+
+def test_a_condition_that_is_never_true() -> None:
+    with pytest.raises(InputError, match="where refused all 2 configurations"):
+        listed([{"A": 0}, {"A": 1}], where=lambda A: False)
+
+
+def test_ten_thousand_million_configurations_cost_nothing() -> None:
+    begin = time.perf_counter()
+    one = Space(None, {f"P{i}": list(range(10)) for i in range(10)}, None, "autotune")
+    assert one.size == 10**10
+    for strategy in ("in order", "random"):
+        found = [tuple(one.config(n).values()) for n in itertools.islice(one.numbers(strategy, 1), 50)]
+        assert len(set(found)) == 50
+    assert len(list(one.samples())) == 100
+    assert time.perf_counter() - begin < 1
+
+
+@given(st.integers(1, 3000), st.integers(0, 2**63 - 1))
+def test_a_random_order_has_each_number_once(size: int, seed: int) -> None:
+    order = list(shuffled(size, seed))
+    assert sorted(order) == list(range(size))
+    assert order == list(shuffled(size, seed))
+
+
+def test_a_random_order_is_one_of_many_and_leaves_other_random_numbers_alone() -> None:
+    random.seed(5)
+    before = random.getstate()
+    orders = {tuple(shuffled(100, seed)) for seed in range(200)}
+    assert random.getstate() == before
+    assert len(orders) == 200 and tuple(range(100)) not in orders
+    # Each number comes first about as often as any other, and an order is no shift of another.
+    firsts = [next(shuffled(10, seed)) for seed in range(2000)]
+    assert all(120 < firsts.count(number) < 290 for number in range(10))
+    assert len({tuple((b - a) % 100 for a, b in itertools.pairwise(order)) for order in orders}) == 200
+
+
+def test_a_random_order_of_a_space_is_spread() -> None:
+    one = Space(None, {f"P{i}": list(range(10)) for i in range(30)}, None, "autotune")
+    values = [one.config(n) for n in itertools.islice(one.numbers("random", 3), 400)]
+    for name in values[0]:
+        assert len({config[name] for config in values}) == 10
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_every_combination_has_a_number(lengths: list[int]) -> None:
+    space = {f"P{i}": list(range(length)) for i, length in enumerate(lengths)}
+    found = listed(space=space)
+    assert len(found) == math.prod(lengths)
+    assert [tuple(c.values()) for c in found] == list(itertools.product(*space.values()))
+
+
+def test_what_is_no_space() -> None:
+    assert "give either configs" in refused(ArgumentError)
+    assert "give either configs" in refused(ArgumentError, [{"A": 1}], {"A": [1]})
+    assert "configs is dict" in refused(ArgumentError, {"A": 1})
+    assert "configs is str" in refused(ArgumentError, "A=1")
+    assert "configs is generator" in refused(ArgumentError, ({"A": i} for i in range(2)))
+    assert "configs is empty" in refused(InputError, [])
+    assert "configs[1] is str; it must be a dict" in refused(ArgumentError, [{"A": 1}, "A"])
+    assert "configs[0] is empty" in refused(InputError, [{}])
+    assert "configs[1] is empty" in refused(InputError, [{"A": 1}, {}])
+    assert "space is list" in refused(ArgumentError, space=[{"A": 1}])
+    assert "space is empty" in refused(InputError, space={})
+    assert "space['A'] has no values" in refused(InputError, space={"A": []})
+    assert "space['A'] is str" in refused(ArgumentError, space={"A": "123"})
+    assert "space['A'] is set" in refused(ArgumentError, space={"A": {1, 2}})
+    assert "where is int" in refused(ArgumentError, [{"A": 1}], where=1)
+    with pytest.raises(InputError, match="strategy is 'best'; allowed are 'in order', 'random'"):
+        listed([{"A": 1}], strategy="best")
+
+
+@pytest.mark.parametrize("bad", [None, [1], (1, 2), {"x": 1}, b"4", 1j, np.array([1, 2]), object()])
+def test_what_is_no_value(bad: object) -> None:
+    assert "configs[0]['A']" in refused(ArgumentError, [{"A": bad}])
+    assert "space['A'][1]" in refused(ArgumentError, space={"A": [1, bad]})
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 2**64, "", "  "])
+def test_what_has_no_text_in_cpp(bad: object) -> None:
+    assert "configs[0]['A']" in refused(InputError, [{"A": bad}])
+
+
+@pytest.mark.parametrize("bad", [1, None, ("A",)])
+def test_what_is_no_name(bad: object) -> None:
+    assert "it must be a str" in refused(ArgumentError, [{bad: 1}])
+    assert "it must be a str" in refused(ArgumentError, space={bad: [1]})
+    assert "a name is empty" in refused(InputError, [{" ": 1}])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(8, 8), (8, "8"), (8, np.int64(8)), (0.5, np.float32(0.5)), (True, "true"), (True, np.bool_(1))]
+)
+def test_values_that_are_the_same_in_cpp_stand_once(one: object, other: object) -> None:
+    configs = [{"A": 0, "B": 1}, {"B": 2, "A": one}, {"A": other, "B": 2}]
+    assert "configs[2] is the same as configs[1]" in refused(InputError, configs)
+    assert "twice" in refused(InputError, space={"A": [one, other]})
+
+
+def test_what_differs_in_cpp_may_stand_beside_each_other() -> None:
+    assert len(listed([{"A": 1}, {"A": True}, {"A": 1.0}, {"A": "1u"}])) == 4
