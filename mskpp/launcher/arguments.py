@@ -276,6 +276,8 @@ def pointer_slot(value: Any, who: str) -> Slot:
             raise ArgumentError(f"{who}: the address {value}; allowed are 0 to 2^64-1")
         return Slot("address", address=value)
     if isinstance(value, list | tuple):
+        if any(isinstance(v, list | tuple) for v in value):
+            raise ArgumentError(f"{who}: a list in a list; a list may hold arrays, tensors and None")
         return Slot("list", items=[pointer_slot(v, who) for v in value])
     if is_tensor(value) and getattr(value.device, "type", str(value.device)) != "cpu":
         return Slot("address", address=value.data_ptr())
@@ -356,24 +358,34 @@ def prepare(
     return out
 
 
+def overlapping(spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Which of the half-open intervals overlap another."""
+    out = [False] * len(spans)
+    last: int | None = None  # the one that reaches farthest so far
+    for i in sorted((i for i, (low, high) in enumerate(spans) if low < high), key=lambda i: spans[i]):
+        if last is not None and spans[i][0] < spans[last][1]:
+            out[i] = out[last] = True
+        if last is None or spans[i][1] > spans[last][1]:
+            last = i
+    return out
+
+
 def write_back(parts: Sequence[Buffer], results: Sequence[Any], who: str) -> None:
     """Puts what the kernel left in its buffers into the caller's objects.
 
     Arrays may overlap: x and x[1:] are two buffers. One that the kernel has not changed must not undo the other then.
     ArgumentError, with nothing written, when the kernel changed what is read-only.
     """
+    shared = overlapping([part.span for part in parts])
     changed = []
-    for i, (part, result) in enumerate(zip(parts, results, strict=True)):
+    for part, result, overlaps in zip(parts, results, shared, strict=True):
         if part.write_back is None:
             if bytes(part.read()) != bytes(result):
                 raise ArgumentError(
                     f"{who}: the kernel wrote into a read-only array of {part.nbytes} bytes; give it a copy, or make "
                     "the array writeable. No argument has been changed"
                 )
-            continue
-        (low, high), others = part.span, (other.span for k, other in enumerate(parts) if k != i)
-        overlaps = any(low < end and begin < high for begin, end in others)
-        if not overlaps or bytes(part.read()) != bytes(result):
+        elif not overlaps or bytes(part.read()) != bytes(result):
             changed.append((part.write_back, result))
     for put, result in changed:
         put(result)

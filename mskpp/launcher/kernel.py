@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mskpp.errors import ArgumentError, CompileError, InputError, LaunchError, StateError
+from mskpp.errors import ArgumentError, CompileError, FileError, InputError, LaunchError, StateError
 from mskpp.launcher import backend as backends
 from mskpp.launcher import checks, process, session
 from mskpp.launcher.arguments import type_text
@@ -65,12 +65,18 @@ class CompiledKernel:
         self._library = backends.chosen(backend, who).load(copy, self._metadata, limits)
 
     def _copied(self, path: Path) -> Path:
-        folder = tempfile.mkdtemp(prefix="mskpp-kernel-")
-        self._cleaner = weakref.finalize(self, remove_own, folder, os.getpid())
-        # A name of its own: the dynamic loader takes a path it knows for the file it has loaded from there.
-        copy = Path(folder) / f"{path.stem}-{os.urandom(4).hex()}{path.suffix}"
-        shutil.copyfile(path, copy)
-        copy.chmod(0o700)
+        try:
+            folder = tempfile.mkdtemp(prefix="mskpp-kernel-")
+            self._cleaner = weakref.finalize(self, remove_own, folder, os.getpid())
+            # A name of its own: the dynamic loader takes a path it knows for the file it has loaded from there.
+            copy = Path(folder) / f"{path.stem}-{os.urandom(4).hex()}{path.suffix}"
+            shutil.copyfile(path, copy)
+            copy.chmod(0o700)
+        except OSError as error:
+            raise FileError(
+                f"CompiledKernel: {path} cannot be copied to the temporary folder: {error.strerror or error}; TMPDIR "
+                "chooses it"
+            ) from None
         return copy
 
     def __getitem__(self, blockdim: int) -> Callable[..., None]:

@@ -9,6 +9,7 @@ more than 63 bytes beyond its end crashes, and says in which block.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -20,12 +21,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mskpp.errors import ArgumentError, BackendError, FileError, LaunchError, TimeLimitError
+from mskpp.errors import ArgumentError, BackendError, FileError, LaunchError, MskppError, TimeLimitError
 from mskpp.launcher import cc, process
 from mskpp.launcher.arguments import ANY_NUMBER, Buffer, Described, Slot, buffers, prepare, write_back
 
@@ -36,6 +38,7 @@ MOST_THREADS = 64  # of kernel.h, whose Status is laid out as STATUS
 STATUS = struct.Struct(f"<{MOST_THREADS}qqq")
 IDLE = -1
 START_SECONDS = 60.0
+MOST_ANSWERED = 1 << 20  # bytes
 
 
 class Host:
@@ -93,9 +96,8 @@ class Worker:
     def __init__(self, memory_bytes: int | None = None) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket = ours
-        status = os.memfd_create("mskpp-status", os.MFD_CLOEXEC)
+        status = shared_memory("mskpp-status", PAGE)
         try:
-            os.ftruncate(status, PAGE)
             self.status = mmap.mmap(status, PAGE)
             self.clear_status()
             self.running = process.start(
@@ -107,7 +109,8 @@ class Worker:
         finally:
             its.close()
             os.close(status)
-        self.file = ours.makefile("rb")
+        self.pending = b""  # of an answer
+        self.asked = 0  # requests so far
         self.gone = False  # it has closed its end
         self.owner = os.getpid()
         self.described: list[list[int]] | int = ANY_NUMBER
@@ -116,28 +119,60 @@ class Worker:
         """Loads the launch code; what is wrong with it, or None. Raises as ask()."""
         answer = self.ask({"do": "load", "path": str(library)}, [], START_SECONDS)
         self.described = answer.get("described", ANY_NUMBER)
-        error: str | None = answer["error"]
+        error: str | None = answer.get("error")
         return error
 
     def clear_status(self) -> None:
         STATUS.pack_into(self.status, 0, *[IDLE] * MOST_THREADS, IDLE, 0)
 
     def ask(self, request: dict[str, Any], descriptors: list[int], seconds: float | None) -> dict[str, Any]:
-        """One request, one answer. EOFError when the process is gone, TimeoutError when the time is over."""
-        self.socket.settimeout(seconds)
-        line = json.dumps(request).encode() + b"\n"
+        """One request, one answer. EOFError when the process is gone, TimeoutError when the time is over, and
+        LaunchError for what is no answer: a kernel can write to every file of its process."""
+        end = None if seconds is None else time.monotonic() + seconds
+        self.asked += 1
+        most = MOST_ANSWERED + 24 * int(request.get("repeat", 0))
+        line = json.dumps({**request, "number": self.asked}).encode() + b"\n"
         try:
+            self._wait(end)
             if descriptors:  # they travel with the first byte
                 socket.send_fds(self.socket, [b"\n"], descriptors)
             self.socket.sendall(line)
-            answer = self.file.readline()
+            while True:
+                answer = self._line(end, most)
+                # Late lines of earlier requests, which a kernel may have doubled, are passed over.
+                if answer is None or not 0 < answer.get("number", 0) < self.asked:
+                    break
         except (BrokenPipeError, ConnectionResetError):
-            answer = b""
-        if not answer.endswith(b"\n"):
             self.gone = True
-            raise EOFError
-        found: dict[str, Any] = json.loads(answer)
-        return found
+            raise EOFError from None
+        if answer is None or answer.get("number") != self.asked or not is_answer(answer):
+            raise LaunchError("the process that ran it sent what is no answer; does the kernel write to open files?")
+        return answer
+
+    def _line(self, end: float | None, most: int) -> dict[str, Any] | None:
+        """The next line as an object; None when it is none. EOFError when the process is gone."""
+        while b"\n" not in self.pending:
+            if len(self.pending) > most:
+                return None
+            self._wait(end)
+            data = self.socket.recv(1 << 16)
+            if not data:
+                self.gone = True
+                raise EOFError
+            self.pending += data
+        line, _, self.pending = self.pending.partition(b"\n")
+        try:
+            out = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        return out if isinstance(out, dict) and type(out.get("number")) is int else None
+
+    def _wait(self, end: float | None) -> None:
+        """Lets the socket's next step take as long as is left. TimeoutError when nothing is."""
+        left = None if end is None else end - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        self.socket.settimeout(left)
 
     def blocks(self) -> tuple[list[int], int, int]:
         """The blocks that run now, the one that crashed (or -1), and its signal."""
@@ -152,9 +187,34 @@ class Worker:
         with contextlib.suppress(LaunchError, FileError, TimeLimitError):
             code = self.running.wait(1.0 if self.gone else 0.0)
         self.running.stop()
-        self.file.close()
         self.socket.close()
         return code
+
+
+def shared_memory(name: str, size: int) -> int:
+    """The descriptor of memory that is shared with the worker. Its size is sealed: were it cut, who touches it would
+    die of SIGBUS."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(descriptor, size)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_answer(answer: dict[str, Any]) -> bool:
+    """Whether all that is used of an answer is of its type."""
+    error, times, described = answer.get("error"), answer.get("ns", []), answer.get("described", 0)
+    pairs = [] if isinstance(described, int) else described
+    return (
+        (error is None or isinstance(error, str))
+        and isinstance(times, list)
+        and all(type(t) is int for t in times)
+        and isinstance(pairs, list)
+        and all(isinstance(p, list) and len(p) == 2 and all(type(n) is int for n in p) for p in pairs)
+    )
 
 
 def stop_worker(state: dict[str, Worker]) -> None:
@@ -224,6 +284,12 @@ class HostLibrary:
                     return launch()
             except ArgumentError:
                 raise  # nothing was launched
+            except (OSError, MemoryError) as error:
+                stop_worker(self._state)
+                if isinstance(error, MskppError):
+                    raise
+                reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no memory is left"
+                raise LaunchError(f"{self._kernel}: the launch could not be set up: {reason}") from error
             except BaseException:
                 # Whatever went wrong, an interrupt too: the next launch begins with a new process.
                 stop_worker(self._state)
@@ -244,9 +310,8 @@ class HostLibrary:
         parts = buffers(slots)
         numbers = {(b.address, b.nbytes): i for i, b in enumerate(parts)}
         places, size = layout(parts)
-        memory = os.memfd_create("mskpp-buffers", os.MFD_CLOEXEC)
+        memory = shared_memory("mskpp-buffers", max(size, PAGE))
         try:
-            os.ftruncate(memory, max(size, PAGE))
             with mmap.mmap(memory, max(size, PAGE)) as view:
                 for part, place in zip(parts, places, strict=True):
                     view[place : place + part.nbytes] = part.read()
@@ -262,12 +327,14 @@ class HostLibrary:
                 answer = self._ask(worker, request, memory, timeout_ms)
                 if answer.get("error") is not None:
                     raise LaunchError(f"{self._kernel}: {answer['error']}")
+                times: list[int] = answer.get("ns", [])
+                if len(times) != repeat:
+                    raise LaunchError(f"{self._kernel}: {len(times)} of {repeat} launches have been reported")
                 if warmup_us is None:
                     results = [view[place : place + part.nbytes] for part, place in zip(parts, places, strict=True)]
                     write_back(parts, results, self._kernel)
         finally:
             os.close(memory)
-        times: list[int] = answer["ns"]
         return times
 
     def _start(self) -> Worker:
@@ -292,6 +359,8 @@ class HostLibrary:
     def _ask(self, worker: Worker, request: dict[str, Any], memory: int, timeout_ms: int) -> dict[str, Any]:
         try:
             return worker.ask(request, [memory], None if timeout_ms < 0 else timeout_ms / 1000)
+        except LaunchError as error:
+            raise LaunchError(f"{self._kernel}: {error}") from None
         except TimeoutError:
             running, _, _ = worker.blocks()
             where = f"; blocks that still ran: {some(running)}" if running else ""
