@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher of mskpp under the name that scripts of the separate tool use."""
+"""Launching and tuning under the name that scripts of the separate tool use."""
 
 from typing import Any
 
 import mskpp
 
-__all__ = ["KernelInvokeConfig", "Launcher", "compile", "compile_executable", "get_kernel_from_binary", "tiling_func"]
+__all__ = list(mskpp.LATER)
 
 
 def __dir__() -> list[str]:
@@ -13,6 +13,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in mskpp.LAUNCHER:
-        return getattr(mskpp, name)
-    raise AttributeError(f"module 'mskl' has no {name!r}")
+    if name not in mskpp.LATER:
+        raise AttributeError(f"module 'mskl' has no {name!r}")
+    return getattr(mskpp, name)

@@ -37,22 +37,34 @@ __all__ = [
     "Tensor", "VecScope", "chips", "pipe_barrier", "set_flag", "wait_flag", *instructions.BUILT_IN,
 ]  # fmt: skip
 
-# From mskpp.launcher, at first use. Not in __all__: `from mskpp import *` would replace the builtin compile.
-LAUNCHER = frozenset([
-    "CompiledExecutable", "CompiledKernel", "KernelBinaryInvokeConfig", "KernelInvokeConfig", "Launcher",
-    "TilingConfig", "TilingOutput", "compile", "compile_executable", "compile_kernel_binary", "compile_tiling",
-    "get_kernel_from_binary", "tiling_func",
-])  # fmt: skip
+# Loaded at first use, with the module of each. Not in __all__: `from mskpp import *` would replace the builtin compile.
+LATER = {
+    "CompiledExecutable": "launcher.kernel",
+    "CompiledKernel": "launcher.kernel",
+    "KernelBinaryInvokeConfig": "launcher.binary",
+    "KernelInvokeConfig": "launcher.config",
+    "Launcher": "launcher.code_generator",
+    "TilingConfig": "launcher.tiling",
+    "TilingOutput": "launcher.opgen_workflow",
+    "TuneResult": "optune.results",
+    "autotune": "optune.decorators",
+    "compile": "launcher.compiler",
+    "compile_executable": "launcher.compiler",
+    "compile_kernel_binary": "launcher.compiler",
+    "compile_tiling": "launcher.compiler",
+    "get_kernel_from_binary": "launcher.opgen_workflow",
+    "tiling_func": "launcher.opgen_workflow",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Modules loaded at first use, instructions that were registered, and those of the chip in force."""
-    if name == "prof_data" or name in LAUNCHER:
+    if name == "prof_data" or name in LATER:
         import importlib
 
         if name == "prof_data":
             return importlib.import_module("mskpp.prof_data")
-        return getattr(importlib.import_module("mskpp.launcher"), name)
+        return getattr(importlib.import_module(f"mskpp.{LATER[name]}"), name)
     chip = current_chip()
     found = registry.find(name) or (chip and chip._instructions.get(name))
     if found:

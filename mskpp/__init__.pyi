@@ -19,21 +19,24 @@ from mskpp.core.tasks import Schedule as Schedule
 from mskpp.errors import DeadlockError as DeadlockError
 from mskpp.errors import FlagError as FlagError
 from mskpp.errors import MskppError as MskppError
-from mskpp.launcher import CompiledExecutable as CompiledExecutable
-from mskpp.launcher import CompiledKernel as CompiledKernel
-from mskpp.launcher import KernelBinaryInvokeConfig as KernelBinaryInvokeConfig
-from mskpp.launcher import KernelInvokeConfig as KernelInvokeConfig
-from mskpp.launcher import Launcher as Launcher
-from mskpp.launcher import TilingConfig as TilingConfig
-from mskpp.launcher import TilingOutput as TilingOutput
-from mskpp.launcher import compile as compile
-from mskpp.launcher import compile_executable as compile_executable
-from mskpp.launcher import compile_kernel_binary as compile_kernel_binary
-from mskpp.launcher import compile_tiling as compile_tiling
-from mskpp.launcher import get_kernel_from_binary as get_kernel_from_binary
-from mskpp.launcher import tiling_func as tiling_func
+from mskpp.launcher.binary import KernelBinaryInvokeConfig as KernelBinaryInvokeConfig
+from mskpp.launcher.code_generator import Launcher as Launcher
+from mskpp.launcher.compiler import compile as compile
+from mskpp.launcher.compiler import compile_executable as compile_executable
+from mskpp.launcher.compiler import compile_kernel_binary as compile_kernel_binary
+from mskpp.launcher.compiler import compile_tiling as compile_tiling
+from mskpp.launcher.config import KernelInvokeConfig as KernelInvokeConfig
+from mskpp.launcher.kernel import CompiledExecutable as CompiledExecutable
+from mskpp.launcher.kernel import CompiledKernel as CompiledKernel
+from mskpp.launcher.opgen_workflow import TilingOutput as TilingOutput
+from mskpp.launcher.opgen_workflow import get_kernel_from_binary as get_kernel_from_binary
+from mskpp.launcher.opgen_workflow import tiling_func as tiling_func
+from mskpp.launcher.tiling import TilingConfig as TilingConfig
+from mskpp.optune.decorators import autotune as autotune
+from mskpp.optune.results import TuneResult as TuneResult
 
 __version__: str
+LATER: dict[str, str]
 
 def __getattr__(name: str) -> Any: ...
 

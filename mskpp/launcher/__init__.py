@@ -27,28 +27,12 @@ if TYPE_CHECKING:
     from mskpp.launcher.opgen_workflow import tiling_func as tiling_func
     from mskpp.launcher.tiling import TilingConfig as TilingConfig
 
-MODULE_OF = {
-    "CompiledExecutable": "kernel",
-    "CompiledKernel": "kernel",
-    "KernelBinaryInvokeConfig": "binary",
-    "KernelInvokeConfig": "config",
-    "Launcher": "code_generator",
-    "TilingConfig": "tiling",
-    "TilingOutput": "opgen_workflow",
-    "compile": "compiler",
-    "compile_executable": "compiler",
-    "compile_kernel_binary": "compiler",
-    "compile_tiling": "compiler",
-    "get_kernel_from_binary": "opgen_workflow",
-    "tiling_func": "opgen_workflow",
-}
-__all__ = [*MODULE_OF]
+import mskpp
+
+__all__ = [name for name, module in mskpp.LATER.items() if module.startswith("launcher.")]
 
 
 def __getattr__(name: str) -> Any:
-    module = MODULE_OF.get(name)
-    if module is None:
+    if name not in __all__:
         raise AttributeError(f"module 'mskpp.launcher' has no {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"mskpp.launcher.{module}"), name)
+    return getattr(mskpp, name)

@@ -12,7 +12,8 @@ What holds, whatever happens to the file:
 3. A file that is damaged is moved aside to ``trials.sqlite.damaged-<n>``, and its whole records go into a new one.
    A file of a newer version is left as it is and not used.
 4. A put that returned is on the disk. One that was killed is there as a whole or not at all.
-5. No operation waits longer than PATIENCE_SECONDS for another process, and an interrupt ends the wait.
+5. A store waits at most PATIENCE_SECONDS for others that have the file locked, then goes on without it. An interrupt
+   ends the wait.
 
 The journal is SQLite's rollback journal: a write-ahead log needs memory that all its users share, which network file
 systems do not have. The price is two synchronisations of the disk for each put.
@@ -88,6 +89,8 @@ _COLUMNS = [b"key", b"content", b"checksum", b"used"]
 _SELECT = "SELECT key, content, checksum, used FROM trials"
 _INSERT = "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?)"
 _BESIDE = ("-journal", "-wal", "-shm")  # files of SQLite that belong to one of its databases
+
+_FAILED = object()  # in place of a result
 
 Record = dict[str, Any]
 Row = tuple[bytes, bytes, bytes, int]
@@ -462,9 +465,8 @@ class _File:
                 connection.execute("COMMIT")
             make_room()
             try:
-                os.link(part, self.path)  # not over a file that another process made
-            except FileExistsError:
-                pass
+                with contextlib.suppress(FileExistsError):  # another process made one: that is used
+                    os.link(part, self.path)
             except OSError:  # a file system without links
                 part.rename(self.path)
         finally:
@@ -842,6 +844,3 @@ class Store:
         if kind not in self._told:
             self._told.add(kind)
             logger.warning("%s: %s", WHO, text)
-
-
-_FAILED = object()

@@ -115,10 +115,12 @@ from mskpp.errors import FlagError as FlagError
 from mskpp.errors import MskppError as MskppError
 
 __version__: str
+LATER: dict[str, str]
 
 def __getattr__(name: str) -> Any: ...
 """
-    launcher = "".join(f"from mskpp.launcher import {name} as {name}\n" for name in sorted(mskpp.LAUNCHER))
+    later = sorted(mskpp.LATER.items(), key=lambda item: (item[1], item[0]))
+    launcher = "".join(f"from mskpp.{module} import {name} as {name}\n" for name, module in later)
     head = head.replace(
         "from mskpp.errors import MskppError as MskppError\n",
         f"from mskpp.errors import MskppError as MskppError\n{launcher}",
