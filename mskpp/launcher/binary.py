@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mskpp.errors import ArgumentError, BackendError, InputError, StateError
+from mskpp.errors import ArgumentError, BackendError, FileError, InputError, StateError
 from mskpp.launcher import checks, session
 from mskpp.launcher.arguments import type_text
 from mskpp.launcher.code_generator import Callers, fill, metadata_line
-from mskpp.launcher.tiling import nearest
+from mskpp.launcher.tiling import listed, nearest
 from mskpp.log import logger
 
 WHO = "get_kernel_from_binary"
@@ -29,19 +29,24 @@ PRINTF_BYTES = 78_643_200  # workspace that printf in a kernel needs
 RUNTIME_CALL = "rtKernelLaunchWithHandleV2"
 _MOST_JSON_BYTES = 10 << 20
 _MIX_SUFFIX = re.compile(r"_mix_ai[cv]$")
-_KEY = re.compile(r"(.*?)_(\d+)")
+_MOST_NAME_BYTES = 64 << 20  # of all functions together
+_KEY = re.compile(r"(.*?)_([0-9]{1,20})")
 
 
 def symbols(path: Path, who: str, table: str) -> list[str]:
     """The functions that an ELF file defines, by one of its tables: .symtab, or .dynsym for those it exports."""
     try:
-        from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
         from elftools.elf.sections import SymbolTableSection
     except ImportError:
         raise BackendError(f"{who}: the Python package pyelftools is missing; pip install pyelftools") from None
     found = []
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise FileError(f"{who}: {path} cannot be read: {error.strerror}") from None
+    total = 0
+    with file:
         try:
             section = ELFFile(file).get_section_by_name(table)
             if isinstance(section, SymbolTableSection):
@@ -49,7 +54,10 @@ def symbols(path: Path, who: str, table: str) -> list[str]:
                     info = symbol["st_info"]
                     if symbol["st_shndx"] != "SHN_UNDEF" and info["type"] in ("STT_FUNC", "STT_GNU_IFUNC"):
                         found.append((str(symbol.name), str(info["bind"])))
-        except (ELFError, ValueError, UnicodeDecodeError, AssertionError, KeyError, TypeError) as error:
+                        total += len(symbol.name)
+                        if total > _MOST_NAME_BYTES:
+                            raise ValueError(f"the names of its functions have more than {_MOST_NAME_BYTES:,} bytes")
+        except Exception as error:  # damaged files make the parser fail in ever new ways: OSError, ZeroDivisionError...
             raise InputError(
                 f"{who}: {path} cannot be read as a kernel binary ({error or type(error).__name__}); it must be an ELF "
                 "file"
@@ -84,11 +92,11 @@ def host_functions(path: Path, tiling_key: int) -> list[str]:
         keys.setdefault(name_and_key(name)[1], []).append(name)
     wanted = keys.get(tiling_key)
     if wanted is None:
-        listed = ", ".join(f"{key} ({' and '.join(keys[key])})" for key in sorted(keys))
-        raise InputError(f"{WHO}: {path} has no kernel for tiling_key {tiling_key}; it has: {listed}")
+        there = listed([f"{key} ({listed(keys[key], ' and ')})" for key in sorted(keys)])
+        raise InputError(f"{WHO}: {path} has no kernel for tiling_key {tiling_key}; it has: {there}")
     if len({_MIX_SUFFIX.sub("", name) for name in wanted}) > 1:
         raise InputError(
-            f"{WHO}: {path} has several kernels for tiling_key {tiling_key}: {', '.join(wanted)}; a binary has one "
+            f"{WHO}: {path} has several kernels for tiling_key {tiling_key}: {listed(wanted)}; a binary has one "
             "kernel, with a function <name>_<key> for each tiling key"
         )
     return wanted

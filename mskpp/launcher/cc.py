@@ -20,12 +20,16 @@ import contextlib
 import os
 import re
 import shutil
+import signal
+import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 INCLUDE = Path(__file__).resolve().parent / "include"
 SOURCES = (".cpp", ".cc", ".cxx", ".C", ".cce", ".asc")
@@ -79,6 +83,15 @@ TAKES_A_VALUE = frozenset(
 )
 DROPPED_WITH_VALUE = frozenset(["-mllvm", "-Xaicore"])
 DROPPED = re.compile(r"--?cce-.*|-fcce-.*|--npu-(arch|soc).*|--cce.*|-Xaicore-.*|-mcpu=dav-.*|-march=dav-.*")
+# Options that do not make the program depend on a file that nobody would look at.
+PLAIN_LINK = re.compile(
+    r"-[sSEO]\w*|-Bsymbolic(-functions)?|--?((no-)?(as-needed|whole-archive|undefined|gc-sections|export-dynamic)"
+    r"|(start|end)-group|strip-(all|debug)|enable-new-dtags|build-id(=.*)?|hash-style=.*|soname=.*|rpath(-link)?=.*"
+    r"|exclude-libs(=.*)?|allow-multiple-definition)|[()]"
+)
+PLAIN_LINK_WITH_VALUE = re.compile(r"-z|--?(soname|rpath|rpath-link|exclude-libs)|-h")
+NAMES_A_FILE = re.compile(r"-f(plugin|profile|auto-profile|sanitize-(black|ignore)list|pass-plugin).*|--?specs.*|-B.*"
+                          r"|--sysroot.*|--config.*|-T.*|-imacros.*|-wrapper|-isysroot.*|-iprefix.*")  # fmt: skip
 OLD_STANDARD = re.compile(r"--?std=(?:c|gnu)\+\+(?:98|03|0x|11|1y|14)")  # mskpp/kernel.h needs C++17
 
 TOKEN = re.compile(
@@ -401,7 +414,14 @@ def no_compiler() -> str:
 
 
 def run(command: Sequence[str], **options: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, check=False, **options)  # type: ignore[call-overload, no-any-return]
+    """As subprocess.run(); but a compiler that is ended in between is asked to, so that it ends its own programs."""
+    with subprocess.Popen(command, **options) as child:  # type: ignore[call-overload]
+        try:
+            out, _ = child.communicate()
+        except BaseException:
+            child.terminate()
+            raise
+    return subprocess.CompletedProcess(command, child.returncode, out)
 
 
 def default_options(given: Sequence[str]) -> list[str]:
@@ -418,27 +438,106 @@ def default_options(given: Sequence[str]) -> list[str]:
     return out
 
 
-def note_dependencies(text: bytes) -> None:
-    """Notes the files that the preprocessed text came from."""
+def note_dependencies(text: bytes, options: Sequence[str]) -> None:
+    """Notes the files that the preprocessed text came from, and in which folders of the options others of their names
+    would have come first."""
     names = re.findall(rb'^# \d+ "((?:\\.|[^"\\])*)"', text, re.MULTILINE)
     paths = [re.sub(rb"\\(.)", rb"\1", name) for name in dict.fromkeys(names) if not name.startswith(b"<")]
-    note(*(os.fsdecode(os.path.abspath(path)) for path in paths if os.path.isfile(path)))
+    read = [os.fsdecode(os.path.abspath(path)) for path in paths if os.path.isfile(path)]
+    folders = [os.path.abspath(folder) + os.sep for folder in values_of(options, "-I", "-iquote", "-isystem")]
+    missed: dict[str, None] = {}
+    for path in read:
+        for name in (path[len(folder) :] for folder in folders if path.startswith(folder)):
+            missed.update((f"!{folder}{name}", None) for folder in folders if not os.path.lexists(folder + name))
+    note(*read, *missed)
+
+
+def values_of(options: Sequence[str], *names: str) -> list[str]:
+    """The values of the options of these names, written in one word or in two."""
+    found = []
+    for number, word in enumerate(options):
+        name = next((name for name in names if word.startswith(name)), None)
+        if name is not None:
+            found.append(word[len(name) :] or "".join(options[number + 1 : number + 2]))
+    return found
+
+
+def note_libraries(arguments: Arguments) -> None:
+    """Notes the libraries that the linker finds in the folders of the options; those of the system it knows itself.
+
+    "?" for objects and libraries given as files (nobody knows what they were made from) and for options that name
+    files in other ways.
+    """
+    folders = values_of(arguments.link, "-L")
+    folders += [folder for folder in os.environ.get("LIBRARY_PATH", "").split(os.pathsep) if folder]
+    words = iter(arguments.inputs)
+    for word in words:
+        if not word.startswith("-l"):
+            note("?")
+            return
+        note_library(word[2:] or next(words, ""), folders)
+    if not are_plain(arguments.link):
+        note("?")
+
+
+def note_library(name: str, folders: Sequence[str]) -> None:
+    names = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]
+    for path in (os.path.abspath(os.path.join(folder, file)) for folder in folders for file in names):
+        if not os.path.isfile(path):
+            note(f"!{path}")
+            continue
+        with open(path, "rb") as file:
+            is_script = file.read(8) not in (b"!<arch>\n",) and not file.seek(0) and file.read(4) != b"\x7fELF"
+        note("?" if is_script else path)  # a script of the linker names others
+        return
+
+
+def are_plain(link: Sequence[str]) -> bool:
+    """Whether these options of the linker name no file but by -L."""
+    words: list[str] = []
+    given = iter(link)
+    for word in given:
+        if word == "-L":
+            next(given, None)
+        elif word == "-Xlinker":
+            words.append(next(given, ""))
+        elif word == "-z":
+            words += [word, next(given, "")]
+        elif word.startswith("-Wl,"):
+            words += word.split(",")[1:]
+    has_value = False
+    for word in words:
+        if has_value:
+            has_value = False
+        elif PLAIN_LINK_WITH_VALUE.fullmatch(word):
+            has_value = True
+        elif not PLAIN_LINK.fullmatch(word) and not re.fullmatch(r"-z.+", word):
+            return False
+    return True
 
 
 def note(*lines: str) -> None:
-    """Adds lines to the file $MSKPP_DEPENDENCIES: paths, or "?" for what cannot be told."""
+    """Adds lines to the file $MSKPP_DEPENDENCIES: absolute paths of what was read, "!" and the path of what would have
+    been read instead, or "?" for what cannot be told. OSError for what is no regular file: it is not waited for."""
     file = os.environ.get("MSKPP_DEPENDENCIES")
-    if file:
-        with open(file, "ab") as out:
-            out.write(b"".join(os.fsencode(line) + b"\n" for line in lines))
+    if not file:
+        return
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    with open(os.open(file, flags, 0o600), "ab") as out:
+        if not stat.S_ISREG(os.fstat(out.fileno()).st_mode):
+            raise OSError(f"{file}, which MSKPP_DEPENDENCIES names, is no regular file")
+        out.write(b"".join(os.fsencode("?" if "\n" in line else line) + b"\n" for line in lines))
 
 
 def compile_only(arguments: Arguments, command: Sequence[str], rewritten: Sequence[str]) -> int:
     """-E, -S and -c."""
     if arguments.mode == "-E":
-        with open(arguments.output, "wb") if arguments.output else contextlib.nullcontext(sys.stdout.buffer) as out:
+        # Unbuffered: what the system refuses shows here, and not when the interpreter ends.
+        with open(arguments.output or os.dup(1), "wb", buffering=0) as out:
             for name in rewritten:
-                out.write(Path(name).read_bytes())
+                data = memoryview(Path(name).read_bytes())
+                while data:
+                    data = data[out.write(data) :]
         return 0
     if arguments.output and len(rewritten) > 1:
         print(f"mskpp-cc: error: -o with {arguments.mode} and {len(rewritten)} sources; leave -o out", file=sys.stderr)
@@ -451,9 +550,56 @@ def compile_only(arguments: Arguments, command: Sequence[str], rewritten: Sequen
     return 0
 
 
+class Ended(BaseException):
+    """A signal asks us to end."""
+
+
+@contextlib.contextmanager
+def ends_well() -> Iterator[None]:
+    """A signal that ends this program first ends the block, which takes its files away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in signals}
+    came: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for other in signals:
+            signal.signal(other, signal.SIG_IGN)
+        came.append(number)
+        raise Ended
+
+    for number in signals:
+        if before[number] != signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, end)
+    try:
+        yield
+    except Ended:
+        signal.signal(came[0], signal.SIG_DFL)
+        os.kill(os.getpid(), came[0])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the front; returns the exit code."""
-    arguments = sort(sys.argv[1:] if argv is None else argv)
+    try:
+        with ends_well():
+            return compiled(sys.argv[1:] if argv is None else argv)
+        return 1  # not reached: the signal has ended us
+    except OSError as error:
+        where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, str | bytes) else ""
+        message = f"mskpp-cc: error: {error.strerror or error}{where}\n"
+        with contextlib.suppress(OSError):
+            os.write(2, message.encode("utf-8", "surrogateescape"))
+        return 1
+
+
+def compiled(argv: Sequence[str]) -> int:
+    """The exit code of the compilation that the command line asks for. OSError for what the system refuses."""
+    arguments = sort(argv)
     host = compiler()
     if not host:
         print(f"mskpp-cc: error: {no_compiler()}", file=sys.stderr)
@@ -463,6 +609,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments.sources and not arguments.inputs:
         print("mskpp-cc: error: no input file", file=sys.stderr)
         return 1
+    if any(map(NAMES_A_FILE.fullmatch, [*arguments.compile, *arguments.preprocess])):
+        note("?")
     options = [*default_options(arguments.compile), *arguments.compile]
     preprocess = ["-DMSKPP_CC=1", f"-I{INCLUDE}", "-include", "mskpp/kernel.h", *arguments.preprocess]
     preprocess += [f"-idirafter{INCLUDE / 'host'}"]  # a toolkit's own headers come first
@@ -478,14 +626,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             except LaunchSyntaxError as error:
                 print(error, file=sys.stderr)
                 return 1
-            note_dependencies(done.stdout)
+            note_dependencies(done.stdout, arguments.preprocess)
             path = Path(folder) / f"{number}_{Path(source).stem}.ii"
             path.write_bytes(text.encode("utf-8", "surrogateescape"))
             rewritten.append(str(path))
         if arguments.mode:
             return compile_only(arguments, [*host, *options], rewritten)
-        if any(not word.startswith("-") for word in arguments.inputs):
-            note("?")  # nobody knows what objects and libraries were made from
+        note_libraries(arguments)
         output = ["-o", arguments.output] if arguments.output else []
         link = [*arguments.link, *arguments.inputs, "-pthread"]
         return run([*host, *options, *rewritten, *link, *output]).returncode

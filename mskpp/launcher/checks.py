@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import stat
+import tempfile
 from pathlib import Path
 
 from mskpp.errors import ArgumentError, FileError, InputError, UnsafeError
@@ -151,18 +152,40 @@ def _untrusted(path: Path, status: os.stat_result, who: str) -> list[str]:
         problems.append(f"everybody may write to it; look into it, then: chmod o-w {name}")
     elif status.st_mode & stat.S_IWGRP:
         logger.warning("%s: %s may be written by its group; if that is not meant: chmod g-w %s", who, path, name)
-    above = path.parent
-    mode = above.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        problems.append(f"everybody may replace it in {above}; chmod o-w {shlex.quote(str(above))}")
+    for above in path.parents:
+        problems += _untrusted_folder(above, who)
+    return problems
+
+
+def _untrusted_folder(above: Path, who: str) -> list[str]:
+    """Who else could put another file, or another folder, in the place of what is in this folder."""
+    problems = []
+    name = shlex.quote(str(above))
+    try:
+        status = above.stat()
+    except OSError as error:
+        return [f"folder {above} cannot be looked at: {error.strerror}"]
+    caller = os.geteuid()
+    if status.st_uid not in (0, caller):
+        text = f"folder {above} belongs to user {status.st_uid}, who may replace what is in it at any time"
+        if caller == 0:
+            logger.warning("%s: %s; if that is not meant: chown root %s", who, text, name)
+        else:
+            problems.append(f"{text}; use a copy in a folder of your own")
+    if not status.st_mode & stat.S_ISVTX:
+        if status.st_mode & stat.S_IWOTH:
+            problems.append(f"everybody may replace it in {above}; chmod o-w {name}")
+        elif status.st_mode & stat.S_IWGRP:
+            logger.warning("%s: folder %s may be written by its group; if not meant: chmod g-w %s", who, above, name)
     return problems
 
 
 def trusted(path: Given, who: str, *, allow_unsafe: bool = False) -> None:
     """A file that is to be executed or loaded: only root and the caller may have written it.
 
-    Refuses what belongs to another user (a caller who is root is warned only), what everybody may write to, and what
-    lies in a folder where everybody may replace it. That the group may write to it is only warned of.
+    Refuses what belongs to another user or lies in a folder of another user (a caller who is root is warned only),
+    what everybody may write to, and what lies below a folder where everybody may replace it (not those like /tmp, where
+    only owners may). That the group may write to it or to such a folder is only warned of.
     """
     resolved, status = _found(_path(path, who), who, "file")
     _refuse(who, resolved, _untrusted(resolved, status, who), allow_unsafe)
@@ -178,7 +201,12 @@ def script(path: Given, who: str, *, allow_unsafe: bool = False) -> Path:
         raise FileError(f"{who}: {path} cannot be read: {error.strerror}") from None
     from mskpp.launcher import script_scan
 
-    for found in script_scan.privileged_commands(text)[:1]:
+    try:
+        commands = script_scan.privileged_commands(text)
+    except script_scan.TooMuch as error:
+        commands = []
+        problems.append(f"it cannot be checked for commands that raise privileges: {error}; make it simpler")
+    for found in commands[:1]:
         problems.append(
             f"line {found.line} runs '{found.name}' ({found.shown}), which raises privileges; build scripts run with "
             "the rights of the caller only: remove that command, and do beforehand what needs it"
@@ -274,7 +302,8 @@ def make_folder(path: Given, who: str) -> Path:
         ) from None
     problems = []
     if status.st_uid != os.geteuid():
-        problems.append(f"the folder belongs to user {status.st_uid}; choose a folder of your own")
+        cure = "set TMPDIR to" if above == Path(tempfile.gettempdir()).resolve() else "choose"
+        problems.append(f"the folder belongs to user {status.st_uid}; {cure} a folder of your own")
     if status.st_mode & stat.S_IWOTH:
         problems.append(f"everybody may write to it; chmod 750 {shlex.quote(str(target))}")
     _refuse(who, target, problems, False)

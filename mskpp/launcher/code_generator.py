@@ -12,6 +12,7 @@ import json
 import numbers
 import os
 import re
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Parameters of the user's function that are not the kernel's.
 OTHER_NAMES = frozenset(["template_param", "blockdim", "tiling_key", "device_id", "stream", "timeout", "self", "cls"])
 STRUCTURES = (ctypes.Structure, ctypes.Union)
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 NAMESPACE = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*")
 TEMPLATE_ARGUMENT = re.compile(r"[\w\s:<>,()*&+\-./'\[\]~=!|^%?{}]+")
 
@@ -106,28 +108,63 @@ class Launcher:
         if observer is not None and observer.generated(self._config, self._callers, Path(gen_file)):
             return gen_file
         path = checks.output_path(gen_file, "code_gen")
+        self._check_not_given(path)
         checks.write_file(path, self._config.generate(self._callers), "code_gen")
         written = getattr(self._config, "written", None)
         if callable(written):  # a config that has more to write than text
             written(path)
         return gen_file
 
+    def _check_not_given(self, path: Path) -> None:
+        """InputError where the path is, by whatever name, a file that the config was given."""
+        for name in ("kernel_src_file", "kernel_binary_file", "lib_path"):
+            given = getattr(self._config, name, None)
+            if not isinstance(given, str | os.PathLike) or not os.path.exists(given) or not path.exists():
+                continue
+            if os.path.samefile(path, given):
+                raise InputError(f"code_gen: gen_file is {path}, which is {name} of the config; give another path")
+
 
 def metadata_line(**values: object) -> str:
     return json.dumps(values, ensure_ascii=True, sort_keys=True)
 
 
+def _well_typed(key: str, value: object) -> bool:
+    """Whether a value of the second line is what generated files have under that key; other keys are let pass."""
+    if key in ("names", "types"):
+        return isinstance(value, list) and all(_well_typed("name", item) for item in value)
+    if key not in ("source", "kernel", "declaration", "scenario", "name"):
+        return True
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode("utf-8", "surrogateescape" if key == "source" else "strict")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What mskpp wrote about a generated file in its second line; {} for any other file."""
-    with path.open("rb") as file:
+    """What mskpp wrote about a generated file in its second line; {} for any other file and what is no regular file.
+
+    Anybody may have written such a line: source (a path without NUL), kernel, declaration and scenario are str, names
+    and types lists of str; what is something else is left out. Raises nothing but the OSError of the file itself.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe does not make it wait
+    except ValueError:  # NUL in the path
+        return {}
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return {}
         lines = [file.readline(65536) for _ in range(2)]
-    if len(lines) < 2 or not lines[1].startswith(b"// mskpp: "):
+    if not lines[1].startswith(b"// mskpp: "):
         return {}
     try:
         found = json.loads(lines[1][len(b"// mskpp: ") :])
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {key: value for key, value in found.items() if _well_typed(key, value)} if isinstance(found, dict) else {}
 
 
 def fill(template: str, **values: object) -> str:
@@ -383,13 +420,23 @@ def class_text(cls: type) -> str:
     """The C++ name of a ctypes class: that of the number it is, else its ``get_namespace()`` and its name."""
     if issubclass(cls, ctypes._SimpleCData) and cls.__module__ in ("ctypes", "_ctypes") and scalar_code(cls) in SCALARS:
         return SCALARS[scalar_code(cls)]
-    namespace = ""
+    if not IDENTIFIER.fullmatch(cls.__name__):
+        raise InputError(
+            f"Launcher: the class is named {cls.__name__[:80]!r}; it must have the name of its C++ type, an identifier"
+        )
+    namespace: object = ""
     getter = getattr(cls, "get_namespace", None)
     if callable(getter):
         try:
-            namespace = getter()
-        except TypeError:
-            namespace = getter(cls())  # an ordinary method
+            try:
+                namespace = getter()
+            except TypeError:
+                namespace = getter(cls())  # an ordinary method
+        except Exception as error:
+            raise InputError(
+                f"Launcher: {cls.__name__}.get_namespace() raised {type(error).__name__}: {error}; it must give a "
+                "namespace like 'ns::inner::'"
+            ) from error
     if not isinstance(namespace, str) or not NAMESPACE.fullmatch(namespace):
         raise InputError(f"Launcher: {cls.__name__}.get_namespace() gives {namespace!r}; it must be like 'ns::inner::'")
     return namespace + cls.__name__

@@ -11,11 +11,14 @@ included, the script or options, compiler, backend, and the environment compiler
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
+import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +26,29 @@ from pathlib import Path
 from typing import Any
 
 from mskpp import __version__
-from mskpp.errors import ArgumentError, BackendError, CompileError, InputError
+from mskpp.errors import (
+    ArgumentError,
+    BackendError,
+    CompileError,
+    FileError,
+    InputError,
+    MskppError,
+    TimeLimitError,
+    UnsafeError,
+)
 from mskpp.launcher import backend as backends
-from mskpp.launcher import cc, checks, observation, process
+from mskpp.launcher import cc, checks, observation, process, record
 from mskpp.launcher.arguments import type_text
 from mskpp.launcher.code_generator import read_metadata
-from mskpp.launcher.kernel import CompiledExecutable, CompiledKernel, ending
+from mskpp.launcher.kernel import CompiledExecutable, CompiledKernel, ending, remove_own
+from mskpp.launcher.reading import regular_bytes
 from mskpp.log import logger
 
 KERNEL_SECONDS = 600.0
 EXECUTABLE_SECONDS = 120.0
+VERSION_SECONDS = 60.0
+MOST_SECONDS = 1e8  # what is longer is no limit
+MOST_LOOK_SECONDS = 0.05  # how often a lock is looked at
 
 
 def compile(
@@ -142,53 +158,217 @@ def built(
         raise ArgumentError(f"{who}: options is {type_text(options)}; it must be a list of str, one an option")
     if build_script is not None and options:
         raise ArgumentError(f"{who}: options are for a compilation without build_script; a script has its own")
+    options = checked_options(options, who)
+    limit = time_limit(timeout, who)
     source = checks.readable_file(source_file, who)
     script = checks.script(text(build_script, who, "build_script"), who) if build_script is not None else None
-    if output in (source, script, Path(str(read_metadata(source).get("source", "")))):
-        raise InputError(f"{who}: output_bin_path is {output}, which is what is to be compiled; give another path")
+    inputs = [source, *named_files(source), *([script] if script is not None else [])]
+    check_not_an_input(who, output, "", inputs)
+    check_not_an_input(who, record.record_path(output), "one whose record would be ", inputs)
     chosen = backends.chosen(backend, who)
-    with locked(output), tempfile.TemporaryDirectory(prefix="mskpp-compile-") as folder:
-        fixed = fixed_key(chosen, script, options, source, shared)
-        if use_cache and is_current(output, fixed):
+    with system_errors(who, output), locked(output, who, limit) as left, scratch(who) as folder:
+        fixed = fixed_key(chosen, script, options, source, shared, left)
+        if use_cache and record.is_current(output, fixed):
             logger.info("%s: %s is up to date; nothing is compiled", who, output)
             yield source
             return
-        dependencies = Path(folder) / "dependencies"
+        dependencies = folder / "dependencies"
         command = (
             ["bash", str(script), str(source), str(output)]
             if script is not None
             else chosen.compile_command(source, output, options, shared=shared)
         )
-        began = time.time()
-        record_path(output).unlink(missing_ok=True)
-        output.unlink(missing_ok=True)
+        began = record.Moment.now()
+        record.forget(output, who)
         with chosen.script_environment() as environment:
             environment = {**environment, "MSKPP_DEPENDENCIES": str(dependencies)}
-            run_compiler(who, command, output, environment, timeout)
-        output.chmod(0o700 if not shared else 0o600)
-        write_record(output, fixed, dependencies, began)
+            run_compiler(who, command, output, environment, left, folder, executable=not shared)
+        record.write(output, fixed, dependencies, began)
         yield source
 
 
+def checked_options(options: Sequence[str], who: str) -> list[str]:
+    for option in options:
+        try:
+            os.fsencode(option)
+        except UnicodeEncodeError:
+            raise InputError(f"{who}: the option {option!r} has half a surrogate pair; no program can get it") from None
+        if "\0" in option:
+            raise InputError(f"{who}: the option {option!r} has a NUL character; remove it")
+    return list(options)
+
+
+def time_limit(timeout: object, who: str) -> float | None:
+    """The seconds; None for no limit, also where it would be years away."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise ArgumentError(f"{who}: timeout is {timeout!r}; give a number, or None for no limit")
+    if timeout > MOST_SECONDS:
+        return None
+    if not timeout > 0:
+        shown = "nan" if timeout != timeout else repr(timeout) if timeout > -1e18 else "far below 0"
+        raise InputError(f"{who}: timeout is {shown}; it must be above 0, or None for no limit")
+    return float(timeout)
+
+
+def named_files(source: Path) -> list[Path]:
+    """The user's files that generated code says it was made from or will load: source, binary, tiling library."""
+    try:
+        line = regular_bytes(source, checks.MOST_BYTES).split(b"\n", 2)[1]
+        found = json.loads(line.removeprefix(b"// mskpp: "))
+        names = [found.get(key) for key in ("source", "binary", "library")]
+    except (OSError, ValueError, IndexError, AttributeError, RecursionError):
+        return []
+    return [Path(name) for name in names if isinstance(name, str) and name]
+
+
+def check_not_an_input(who: str, path: Path, what: str, inputs: Sequence[Path]) -> None:
+    """InputError where what will be written is, by whatever name, one of the files that something is made from."""
+    for given in inputs:
+        if path == given or is_same_file(path, given):
+            name = "" if path == given else f" ({given}, of which it is another name)"
+            raise InputError(
+                f"{who}: output_bin_path is {what}{path}, which is what is to be compiled{name}; give another path"
+            )
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Also for a hard link; False where one of them is not there, or has a name that no file can have."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):
+        return False
+
+
+@contextlib.contextmanager
+def system_errors(who: str, output: Path) -> Iterator[None]:
+    """FileError for what the system refuses within the block: a full disk, no more open files, no rights."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, MskppError):
+            raise
+        where = plain(f" ({os.fsdecode(error.filename)})") if isinstance(error.filename, str | bytes) else ""
+        raise FileError(f"{who}: {output} cannot be compiled and loaded: {error.strerror or error}{where}") from error
+
+
+@contextlib.contextmanager
+def scratch(who: str) -> Iterator[Path]:
+    """A folder of our own that is gone afterwards."""
+    try:
+        folder = tempfile.mkdtemp(prefix="mskpp-compile-")
+    except OSError as error:
+        raise FileError(
+            f"{who}: no folder for temporary files can be made: {error.strerror}; TMPDIR={os.environ.get('TMPDIR', '')}"
+            " says where, set it to a folder you may write to"
+        ) from None
+    owner = os.getpid()
+    try:
+        yield Path(folder)
+    finally:
+        remove_own(folder, owner)
+
+
 def run_compiler(
-    who: str, command: Sequence[str], output: Path, environment: dict[str, str] | None, timeout: float | None
+    who: str,
+    command: Sequence[str],
+    output: Path,
+    environment: dict[str, str],
+    timeout: float | None,
+    folder: Path,
+    *,
+    executable: bool,
 ) -> None:
-    """Runs a compilation; CompileError when it fails or leaves no output."""
-    done = process.run(command, timeout=timeout, who=who, env=environment)
-    if done.returncode != 0:
-        output.unlink(missing_ok=True)
-        raise CompileError(
-            f"{who}: the compilation ended with {ending(done.returncode)}\n  {process.shown(command)}{said(done)}"
-        )
-    if not output.is_file() or output.is_symlink():
-        raise CompileError(
-            f"{who}: the compilation ended well but wrote no {output}; a build script must write its second argument\n"
-            f"  {process.shown(command)}{process.last_lines(done.stdout, done.stderr)}"
-        )
+    """Runs a compilation, whose temporary files go to the folder. The output is new and the user's alone.
+
+    CompileError when it fails or writes none. Unless all went well nothing is left at the output's path.
+    """
+    remove(output, who)
+    good = False
+    try:
+        done = finished(who, command, environment, timeout, folder)
+        if done.returncode != 0:
+            raise CompileError(
+                f"{who}: the compilation ended with {ending(done.returncode)}\n  {plain(process.shown(command))}"
+                f"{said(done)}"
+            )
+        make_own(who, command, output, done, executable=executable)
+        good = True
+    finally:
+        if not good:
+            with contextlib.suppress(FileError):  # what went wrong before counts
+                remove(output, who)
     if done.stdout.strip():
         logger.info("%s: %s", who, done.stdout.rstrip())
     if done.stderr.strip():
         logger.debug("%s: %s", who, done.stderr.rstrip())
+
+
+def finished(
+    who: str,
+    command: Sequence[str],
+    environment: dict[str, str],
+    timeout: float | None,
+    folder: Path,
+    limits: process.Limits | None = None,
+) -> process.Completed:
+    """Runs a compiler or script to its end. What it says has no control characters, which could rule a terminal."""
+    temporary = folder / "tmp"
+    limits = limits or process.Limits()
+    try:
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        done = process.run(
+            command,
+            timeout=timeout,
+            who=who,
+            env={**environment, "TMPDIR": str(temporary)},
+            memory_bytes=limits.memory_bytes,
+            stop=limits.stop,
+            umask=0o077,
+        )
+    except TimeLimitError as error:
+        raise TimeLimitError(plain(str(error))) from None
+    return process.Completed(done.returncode, plain(done.stdout), plain(done.stderr), done.seconds)
+
+
+def make_own(who: str, command: Sequence[str], output: Path, done: process.Completed, *, executable: bool) -> None:
+    """Gives the output the mode of a file that is the user's alone; CompileError where there is no such file."""
+    try:
+        descriptor = os.open(output, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            found = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        found = False
+    if not found:
+        raise CompileError(
+            f"{who}: the compilation ended well but wrote no {output}; a build script must write its second argument\n"
+            f"  {plain(process.shown(command))}{process.last_lines(done.stdout, done.stderr)}"
+        )
+    output.chmod(0o700 if executable else 0o600)
+
+
+def remove(path: Path, who: str) -> None:
+    """Removes what is at the path, a link and not what it points to. FileError where that cannot be."""
+    try:
+        if stat.S_ISDIR(path.lstat().st_mode):  # a compilation made it: an output that is a folder is refused before
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FileError(f"{who}: {path} cannot be replaced: {error.strerror}; remove it or give another path") from None
+
+
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(said: str) -> str:
+    """The text with a sign in place of each control character but line ends and tabs."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", said.replace("\r\n", "\n"))
 
 
 ASCEND_C = re.compile(r"TPipe|TQue|TBuf|GlobalTensor|LocalTensor|DataCopy|matmul::|Catlass|catlass")
@@ -239,59 +419,114 @@ def compile_alone(
         else backend.compile_command(source, output, options, shared=True)
     )
     with backend.script_environment() as environment:
-        done = process.run(
-            command,
-            timeout=timeout,
-            who=who,
-            env={**environment, "TMPDIR": str(folder)},
-            memory_bytes=limits.memory_bytes,
-            stop=limits.stop,
-        )
-    said = (done.stdout + done.stderr).rstrip()[:MOST_SHOWN]
-    if done.returncode != 0:
-        how = f"the compilation ended with {ending(done.returncode)}"
-    elif not output.is_file() or output.is_symlink():
-        how = f"the compilation ended well but wrote no {output}; a build script must write its second argument"
-    else:
-        output.chmod(0o700)
+        done = finished(who, command, environment, time_limit(timeout, who), folder, limits)
+    if done.returncode == 0:
+        make_own(who, command, output, done, executable=True)
         return
-    raise CompileError(f"{who}: {how}\n  {process.shown(command)}\n{said}")
+    said = (done.stdout + done.stderr).rstrip()[:MOST_SHOWN]
+    how = f"the compilation ended with {ending(done.returncode)}"
+    raise CompileError(f"{who}: {how}\n  {plain(process.shown(command))}\n{said}")
+
+
+# --------------------------------------------------------------------------------------------------- one at a time
+
+
+def lock_folders() -> Iterator[Path]:
+    """Where locks may lie; the first that can be used counts, so all processes of a user come to the same."""
+    with contextlib.suppress(OSError):  # no folder for temporary files
+        yield Path(tempfile.gettempdir()) / f"mskpp-locks-{os.geteuid()}"
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    cache = Path(home) if os.path.isabs(home) else Path("~/.cache").expanduser()
+    with contextlib.suppress(OSError):
+        (cache / "mskpp").mkdir(mode=0o700, parents=True, exist_ok=True)
+    yield cache / "mskpp" / "locks"
+
+
+def lock_folder(who: str) -> Path:
+    reasons = []
+    for folder in lock_folders():
+        try:
+            return checks.make_folder(str(folder), who)
+        except (FileError, UnsafeError, InputError) as error:
+            reasons.append(str(error).removeprefix(f"{who}: "))
+    raise FileError(
+        f"{who}: there is no folder for locks; set TMPDIR to a folder of your own. Tried: {'; '.join(reasons)}"
+    )
+
+
+@contextlib.contextmanager
+def locked(output: Path, who: str, timeout: float | None) -> Iterator[float | None]:
+    """One compilation to one output at a time, of all processes; gives what is left of the seconds.
+
+    The system's lock ends with its holder, and at the end of the block also where a fork of this process lives on.
+    TimeLimitError when another compilation holds it for longer.
+    """
+    path = lock_folder(who) / hashlib.sha256(os.fsencode(output)).hexdigest()[:32]
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        cure = "" if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOSPC) else "; remove it"
+        raise FileError(f"{who}: the lock {path} cannot be opened: {os.strerror(error.errno or 0)}{cure}") from None
+    owner = os.getpid()
+    held = False
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileError(f"{who}: the lock {path} is no regular file; remove it")
+        waited = wait_for_lock(descriptor, output, who, timeout)
+        held = True
+        with contextlib.suppress(OSError):  # it is for messages only
+            os.pwrite(descriptor, f"{owner:<20}".encode(), 0)
+        yield None if timeout is None else timeout - waited
+    finally:
+        if held and os.getpid() == owner:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def wait_for_lock(descriptor: int, output: Path, who: str, timeout: float | None) -> float:
+    """Takes the lock; the seconds that it took, 0.0 when it was free."""
+    began = time.monotonic()
+    waited = 0.0
+    pause = 0.002
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return waited
+        except BlockingIOError:
+            waited = time.monotonic() - began
+        except OSError as error:
+            raise FileError(f"{who}: {output} cannot be locked: {error.strerror}; set TMPDIR to a local disk") from None
+        if timeout is not None and waited >= timeout:
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            by = f" (of process {holder}, or of a fork of it)" if holder.isdigit() else ""
+            raise TimeLimitError(
+                f"{who}: another compilation to the same output{by} did not end within {timeout:g} s; wait for it, end "
+                f"it, or give another path than {output}"
+            )
+        time.sleep(pause if timeout is None else min(pause, max(timeout - waited, 0.0)))
+        pause = min(2 * pause, MOST_LOOK_SECONDS)
 
 
 # ------------------------------------------------------------------------------------------------------------- cache
 
 
-def record_path(output: Path) -> Path:
-    return output.with_name(f"{output.name}.mskpp")
-
-
-@contextlib.contextmanager
-def locked(output: Path) -> Iterator[None]:
-    """One compilation to one output at a time, of all processes. The system's lock ends with its holder."""
-    name = hashlib.sha256(os.fsencode(output)).hexdigest()[:32]
-    folder = Path(tempfile.gettempdir()) / f"mskpp-locks-{os.geteuid()}"
-    folder = checks.make_folder(str(folder), "compile")
-    with open(os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "rb+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def digest(path: str | Path) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return "absent"
-
-
 def fixed_key(
-    backend: backends.Backend, script: Path | None, options: Sequence[str], source: Path, shared: bool
+    backend: backends.Backend,
+    script: Path | None,
+    options: Sequence[str],
+    source: Path,
+    shared: bool,
+    timeout: float | None = None,
 ) -> dict[str, Any]:
-    """What is known before compiling."""
+    """What is known before compiling. ``timeout``: of what is asked of the compiler, in seconds."""
+    digest = record.digest
+    seconds = VERSION_SECONDS if timeout is None else min(timeout, VERSION_SECONDS)
     metadata = read_metadata(source)
     return {
         "version": __version__,
         "backend": backend.name,
-        "compiler": backend.identity(),
+        "compiler": backend.identity(seconds),
         "script": [str(script), digest(script)] if script is not None else None,
         "options": list(options),
         "source": [str(source), digest(source)],
@@ -301,40 +536,6 @@ def fixed_key(
             "\0".join(backends.environment_key()).encode(errors="surrogateescape")
         ).hexdigest(),
     }
-
-
-def is_newer(name: str, moment: float) -> bool:
-    """Whether the file may have changed after the moment; also when it is gone."""
-    try:
-        return os.stat(name).st_mtime > moment
-    except OSError:
-        return True
-
-
-def write_record(output: Path, fixed: dict[str, Any], dependencies: Path, began: float) -> None:
-    """Notes what the output was made from; nothing when the compiler did not say what it read, or when a file that it
-    read has changed since the compilation ``began``: which text was compiled is not known then."""
-    known = {pair[0] for pair in (fixed["source"], fixed["kernel"]) if pair is not None and pair[1] == digest(pair[0])}
-    try:
-        names = sorted({line for line in dependencies.read_text(errors="surrogateescape").split("\n") if line})
-    except OSError:
-        names = ["?"]
-    if "?" in names or any(is_newer(name, began) for name in names if name not in known):
-        logger.debug("compile: the compiler did not say what it read, or it has changed; %s will not be reused", output)
-        return
-    record = {**fixed, "included": {name: digest(name) for name in names}, "output": digest(output)}
-    checks.write_file(record_path(output), json.dumps(record, indent=1), "compile")
-
-
-def is_current(output: Path, fixed: dict[str, Any]) -> bool:
-    """Whether the output is whole and made from what is there now. A broken record is none."""
-    try:
-        record = json.loads(record_path(output).read_text())
-        included = dict(record.pop("included"))
-        whole = record.pop("output") == digest(output)
-        return bool(whole and record == fixed and all(digest(name) == known for name, known in included.items()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
 
 
 # ----------------------------------------------------------------------------------- tiling code and binary launch code
@@ -363,9 +564,13 @@ def built_for_this_machine(
     """Compiles generated host code; gives the output, 0600. Within the block nobody else compiles to it."""
     source = checks.readable_file(cpp_path, who)
     output = checks.output_path(text(so_path, who, "so_path"), who, suffix=".so")
+    check_not_an_input(who, output, "", [source, *named_files(source)])
     chosen = backends.chosen(backend, who)
-    with locked(output):
-        output.unlink(missing_ok=True)
+    with (
+        system_errors(who, output),
+        locked(output, who, KERNEL_SECONDS) as left,
+        scratch(who) as folder,
+    ):
         if chosen.name == "host":
             command = chosen.compile_command(source, output, SAFE_OPTIONS, shared=True)
         else:
@@ -378,8 +583,7 @@ def built_for_this_machine(
             found = [f"-l{name}" for name in libraries]
             command = [*compiler, *SAFE_OPTIONS, str(source), "-o", str(output), f"-I{cann / 'include'}",
                        f"-L{cann / 'lib64'}", *found, "-ldl"]  # fmt: skip
-        run_compiler(who, command, output, None, KERNEL_SECONDS)
-        output.chmod(0o600)
+        run_compiler(who, command, output, dict(os.environ), left, folder, executable=False)
         yield output
 
 

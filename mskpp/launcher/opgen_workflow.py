@@ -11,16 +11,20 @@ import functools
 import hashlib
 import json
 import os
+import shlex
+import struct
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mskpp.errors import BackendError, InputError, LaunchError, TimeLimitError
+from mskpp.errors import ArgumentError, BackendError, FileError, InputError, LaunchError, TimeLimitError
 from mskpp.launcher import checks, process, session
 from mskpp.launcher import tiling as tilings
 from mskpp.launcher.kernel import ending
+from mskpp.launcher.reading import regular_bytes
 from mskpp.log import logger
 
 if TYPE_CHECKING:
@@ -32,6 +36,12 @@ if TYPE_CHECKING:
 WHO = tilings.WHO
 FOLDER = "mindstudio_mskpp_gen"
 TILING_SECONDS = 60.0
+MOST_SECONDS = 1_000_000  # what every clock and wait of the system can count
+_MOST_RESULT_BYTES = 64 << 20
+_MOST_DATA_BYTES = 131_072  # of tiling.cpp.in
+_MOST_ERROR_CHARACTERS = 4000
+_COMPLAINT = "mskpp tiling: "  # what lines of include/mskpp/tiling.h begin with
+_MOST_COMPLAINTS = 3
 _WORKER = Path(__file__).with_name("tiling_worker.py")
 _HEADER = Path(__file__).parent / "include" / "mskpp" / "tiling.h"
 _DONE, _NO_LIBRARY, _NO_FUNCTION, _FAILED, _NO_CONTEXT, _EXCEPTION = range(6)  # Code of tiling.cpp.in
@@ -81,6 +91,88 @@ class TilingOutput:
         )
 
 
+def _seconds(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise ArgumentError(f"{WHO}: timeout is {tilings.shown(timeout)}; give a number, or None for no limit")
+    if not 0 < timeout <= MOST_SECONDS:
+        raise InputError(
+            f"{WHO}: timeout is {tilings.shown(timeout)}; allowed are seconds above 0 and up to {MOST_SECONDS:,}, or "
+            "None for no limit"
+        )
+    return timeout
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+
+
+def _shown_output(stdout: str, stderr: str) -> str:
+    """The end of what was printed, for messages; what the tiling interface said of wrong calls before that too."""
+    end: str = process.last_lines(stdout, stderr)
+    shown = end.splitlines()
+    complaints = [f"  {line}" for line in stderr.splitlines() if line.startswith(_COMPLAINT)]
+    missed = [line for line in dict.fromkeys(complaints) if line not in shown][:_MOST_COMPLAINTS]
+    return "".join(f"\n{line[:_MOST_ERROR_CHARACTERS]}" for line in missed) + end
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What tiling_worker.py wrote. The tiling function could write there too, so nothing of it is taken on trust."""
+
+    code: int
+    error: str
+    names: list[str]
+    status: int
+    blockdim: int
+    workspace_size: int
+    tiling_key: int
+    tiling_data: bytes
+
+    @staticmethod
+    def read(result: Path, data: Path) -> _Answer:
+        """Raises OSError, ValueError or RecursionError; FileNotFoundError if there is no result."""
+        found = json.loads(regular_bytes(result, _MOST_RESULT_BYTES, follow_links=False))
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds {tilings.shown(found)}")
+
+        def number(key: str, bits: int) -> int:
+            value = found.get(key) if done else found.get(key, 0)
+            if type(value) is not int or not 0 <= value < 2**bits:
+                raise ValueError(f"{key} is {tilings.shown(value)}")
+            return value
+
+        code = found.get("code")
+        if type(code) is not int or not _NOT_LOADED <= code <= _EXCEPTION:
+            raise ValueError(f"code is {tilings.shown(code)}")
+        done = code == _DONE
+        error, names = found.get("error", ""), found.get("names", [])
+        if not isinstance(error, str) or not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+            raise ValueError("error and names are no texts")
+        return _Answer(
+            code,
+            _printable(error)[:_MOST_ERROR_CHARACTERS],
+            [_printable(name) for name in names],
+            number("status", 32),
+            number("blockdim", 32),
+            number("workspace_size", 64),
+            number("tiling_key", 64),
+            _data_of(data) if done else b"",
+        )
+
+
+def _data_of(path: Path) -> bytes:
+    try:
+        return regular_bytes(path, _MOST_DATA_BYTES, follow_links=False)
+    except FileNotFoundError:
+        raise ValueError("there is no tiling data beside it") from None
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
 class TilingCall:
     """Compiled tiling code. Each call runs the tiling function in a process of its own and returns a dict with
     blockdim, workspace_size (as the function asked for it), tiling_key and tiling_data (bytes).
@@ -94,25 +186,17 @@ class TilingCall:
         self, source: Path, library: Path, values: Path | None = None, timeout: float | None = TILING_SECONDS
     ) -> None:
         metadata = tilings.read_metadata(source)
-        if metadata.get("scenario") != "tiling":
-            raise InputError(f"compile_tiling: {source} is no tiling code; write it with Launcher(TilingConfig(...))")
         self._source = source
         self._library = library
-        self._timeout = timeout
-        self._op_type = str(metadata["op_type"])
-        self._tiling_library = str(metadata["library"])
-        self._soc_version = metadata["soc_version"]
-        self._places: list[list[int] | None] = [None] * metadata["inputs"]
-        for index, offset, size in metadata["values"]:
-            self._places[index] = [offset, size]
+        self._timeout = _seconds(timeout)
+        self._op_type = metadata.op_type
+        self._tiling_library = metadata.library
+        self._soc_version = metadata.soc_version
+        self._places = metadata.places
         self._values = values if any(self._places) else None
         if self._values is not None:
             needed = max(place[0] + place[1] for place in self._places if place)
-            if self._values.stat().st_size < needed:
-                raise InputError(
-                    f"compile_tiling: {self._values} has fewer than the {needed} bytes of values that {source} needs; "
-                    "write both anew with Launcher(...).code_gen"
-                )
+            tilings.check_values(self._values, needed, source)
 
     def __call__(self) -> dict[str, Any]:
         if self._values is None and any(self._places):
@@ -122,7 +206,8 @@ class TilingCall:
                 self._op_type,
                 tilings.values_path(self._source),
             )
-        with tempfile.TemporaryDirectory(prefix="mskpp-tiling-") as folder:
+        # What a tiling function may have done to the folder is no reason to fail.
+        with tempfile.TemporaryDirectory(prefix="mskpp-tiling-", ignore_cleanup_errors=True) as folder:
             request = Path(folder, "request.json")
             result, data = Path(folder, "result.json"), Path(folder, "data")
             request.write_text(
@@ -139,22 +224,31 @@ class TilingCall:
             )
             stderr, output = self._run(request)
             try:
-                answer = json.loads(result.read_text())
-            except (OSError, ValueError):
+                answer = _Answer.read(result, data)
+            except FileNotFoundError:
                 raise LaunchError(
                     f"{WHO}: the tiling function of {self._op_type!r} ended its process without a result{output}"
                 ) from None
-            if answer["code"] != _DONE:
+            except (OSError, ValueError, RecursionError) as error:
+                raise LaunchError(
+                    f"{WHO}: the tiling function of {self._op_type!r} changed the file of its result "
+                    f"({_reason(error)}); it must leave files of mskpp alone{output}"
+                ) from None
+            if answer.code != _DONE:
                 raise self._error(answer, output)
-            if answer["blockdim"] == 0:
+            if answer.blockdim == 0:
                 raise LaunchError(
                     f"{WHO}: the tiling function of {self._op_type!r} set no block dim (0); it must call "
                     f"context->SetBlockDim with at least 1{output}"
                 )
             if stderr:
                 logger.warning("%s: %s", WHO, stderr)
-            keys = ("blockdim", "workspace_size", "tiling_key")
-            return {key: answer[key] for key in keys} | {"tiling_data": data.read_bytes()}
+            return {
+                "blockdim": answer.blockdim,
+                "workspace_size": answer.workspace_size,
+                "tiling_key": answer.tiling_key,
+                "tiling_data": answer.tiling_data,
+            }
 
     def _run(self, request: Path) -> tuple[str, str]:
         """Runs the process; its stderr, and the end of what it printed for messages. LaunchError when it crashed."""
@@ -167,7 +261,7 @@ class TilingCall:
                 f"{WHO}: the tiling function of {self._op_type!r} did not end within {self._timeout:g} s and was ended"
                 f"{lines[1]}{lines[2]}"
             ) from None
-        output: str = process.last_lines(done.stdout, done.stderr)
+        output = _shown_output(done.stdout, done.stderr)
         if done.returncode < 0:
             raise LaunchError(
                 f"{WHO}: the tiling function of {self._op_type!r} crashed with {ending(done.returncode)}{output}"
@@ -183,35 +277,35 @@ class TilingCall:
             environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
         return environment
 
-    def _error(self, answer: Mapping[str, Any], output: str) -> Exception:
+    def _error(self, answer: _Answer, output: str) -> Exception:
         op, library = self._op_type, self._tiling_library
-        if answer["code"] == _NOT_LOADED:
-            return BackendError(f"{WHO}: the compiled call of the tiling function cannot be loaded: {answer['error']}")
-        if answer["code"] == _NO_LIBRARY:
+        if answer.code == _NOT_LOADED:
+            return BackendError(f"{WHO}: the compiled call of the tiling function cannot be loaded: {answer.error}")
+        if answer.code == _NO_LIBRARY:
             return LaunchError(f"{WHO}: {library} is not a tiling library that can be loaded{output}")
-        if answer["code"] == _NO_FUNCTION:
+        if answer.code == _NO_FUNCTION:
             if not library:
                 return InputError(f"{WHO}: no deployed operator {op!r} has a tiling function; give lib_path{output}")
-            names = answer["names"]
-            known = f"It has: {', '.join(names)}" if names else "Check the name (case counts) and the library"
+            names = answer.names
+            known = f"It has: {tilings.listed(names)}" if names else "Check the name (case counts) and the library"
             return InputError(
                 f"{WHO}: {library} has no tiling function for op_type {op!r}"
                 f"{tilings.nearest(op, names) or '.'} {known}{output}"
             )
-        if answer["code"] == _FAILED and answer["status"]:
-            failed = " (GRAPH_FAILED)" if answer["status"] == 0xFFFFFFFF else ""
+        if answer.code == _FAILED and answer.status:
+            failed = " (GRAPH_FAILED)" if answer.status == 0xFFFFFFFF else ""
             return LaunchError(
-                f"{WHO}: the tiling function of {op!r} failed with status {answer['status']}{failed}{output}"
+                f"{WHO}: the tiling function of {op!r} failed with status {answer.status}{failed}{output}"
             )
-        if answer["code"] == _EXCEPTION:
-            return LaunchError(f"{WHO}: the tiling function of {op!r} threw: {answer['error']}{output}")
-        return LaunchError(f"{WHO}: {op!r}: {answer['error']}{output}")
+        if answer.code == _EXCEPTION:
+            return LaunchError(f"{WHO}: the tiling function of {op!r} threw: {answer.error}{output}")
+        return LaunchError(f"{WHO}: {op!r}: {answer.error}{output}")
 
 
 def tiling_runner(source: Path, library: Path) -> TilingCall:
     """Compiled tiling code as a function without arguments; values of inputs are in ``<source>.values``."""
     values = tilings.values_path(source)
-    return TilingCall(source, library, values if values.is_file() else None)
+    return TilingCall(source, library, values if os.path.lexists(values) else None)
 
 
 def _generated(text: str, stem: str, who: str) -> Path:
@@ -232,17 +326,53 @@ def _compiled_tiling(source: Path, backend: Backend) -> Path:
         parts = [source.read_bytes(), _HEADER.read_bytes(), backend.identity().encode()]
         parts += [text.encode("utf-8", "surrogateescape") for text in environment_key()]
         library = source.with_suffix(f".{hashlib.sha256(b'|'.join(parts)).hexdigest()[:16]}.so")
-        if library.is_file() and not library.is_symlink():
+        if _is_whole_library(library):
             checks.trusted(library, WHO)
             return library
+        if library.is_dir() and not library.is_symlink():
+            _move_aside(library)
     # Under a name of its own until it is whole: another thread or process may be at the same.
     part = source.with_suffix(f".{os.getpid()}-{os.urandom(4).hex()}.so")
     try:
         compile_tiling(str(source), str(part), backend=backend.name)
-        part.replace(library)
+        try:
+            part.replace(library)
+        except OSError as error:
+            raise FileError(
+                error.errno,
+                f"{WHO}: {library} cannot be replaced: {error.strerror}; remove it: rm -r {shlex.quote(str(library))}",
+            ) from None
     finally:
         part.unlink(missing_ok=True)
     return library
+
+
+def _is_whole_library(path: Path) -> bool:
+    """Whether a regular ELF file is there that reaches to the end of its section table, which linkers write last."""
+    try:
+        head = regular_bytes(path, 64, follow_links=False, prefix=True)
+        size = path.lstat().st_size
+    except OSError:
+        return False
+    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":  # 64 bits, little end first
+        return False
+    offset: int = struct.unpack_from("<Q", head, 0x28)[0]
+    entry_bytes: int
+    entries: int
+    entry_bytes, entries = struct.unpack_from("<HH", head, 0x3A)
+    return 0 < offset <= size - entry_bytes * entries
+
+
+def _move_aside(folder: Path) -> None:
+    """Makes room where a folder is in the way; what is in it is not ours to remove."""
+    aside = folder.with_name(f"{folder.name}.{os.urandom(4).hex()}.aside")
+    try:
+        folder.rename(aside)
+    except OSError as error:
+        raise FileError(
+            error.errno, f"{WHO}: {folder} is a folder and cannot be moved away: {error.strerror}; remove it"
+        ) from None
+    logger.warning("%s: %s is a folder, a library belongs there; it was renamed to %s", WHO, folder, aside.name)
 
 
 def tiling_func(
@@ -269,6 +399,7 @@ def tiling_func(
     from mskpp.launcher import backend as backends
     from mskpp.launcher.binary import PRINTF_BYTES
 
+    timeout = _seconds(timeout)
     config = tilings.TilingConfig(op_type, inputs, outputs, lib_path, inputs_info, outputs_info, attr, soc_version)
     chosen = backends.chosen(backend, WHO).name
     if chosen == "host" and config.lib_path is None:

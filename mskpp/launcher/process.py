@@ -30,6 +30,7 @@ from mskpp.log import logger
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _READ_BYTES = 1 << 16
+_LONGEST_SECONDS = 1e8
 _SHOWN_LINES = 20
 _SHOWN_CHARACTERS = 4000
 # What the supervisor may need to end everything, and a second for a busy machine.
@@ -203,6 +204,7 @@ class Running:
         pass_fds: Sequence[int],
         stdout: int | None,
         stderr: int | None,
+        umask: int | None = None,
     ) -> None:
         self.command = _words(command, who)
         self._who = who
@@ -215,6 +217,7 @@ class Running:
                 "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
                 "cwd": None if cwd is None else os.fsencode(cwd),
                 "memory_bytes": memory_bytes,
+                "umask": umask,
             }
         )
         self._returncode: int | None = None
@@ -462,16 +465,19 @@ def run(
     memory_bytes: int | None = None,
     limit_output: int = 8 << 20,
     stop: Stop | None = None,
+    umask: int | None = None,
 ) -> Completed:
     """Runs a program to its end; neither it nor any descendant is left afterwards, whatever happens.
 
     timeout in seconds; None is no limit. memory_bytes limits the address space of each of its processes. Of each
     stream the first and the last limit_output / 2 bytes are kept. stdin is /dev/null. stop.set() ends it early.
+    umask is that of the program; None is ours.
 
     Raises TimeLimitError at the time limit, FileError when the program cannot be started, LaunchError when its
     supervisor was killed. A program that fails raises nothing: see returncode.
     """
     _positive("timeout", timeout, who)
+    timeout = None if timeout is not None and timeout > _LONGEST_SECONDS else timeout  # years are no limit
     began = time.monotonic()
     end = None if timeout is None else began + timeout
     with contextlib.ExitStack() as stack:
@@ -493,6 +499,7 @@ def run(
                 pass_fds=(),
                 stdout=ends[1],
                 stderr=ends[3],
+                umask=umask,
             )
         )
         if stop is not None:

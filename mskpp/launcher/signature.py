@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mskpp.errors import InputError
+from mskpp.launcher.reading import regular_bytes
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -28,6 +30,9 @@ QUALIFIERS = re.compile(
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 PARAMETERS = ("parameter_declaration", "optional_parameter_declaration", "variadic_parameter_declaration")
 MOST_FILES = 200
+MOST_NAMES = 10_000  # of includes that are looked for
+MOST_BYTES = 64 << 20
+MOST_SHOWN = 20
 POINTER_NAMES = frozenset(["GM_ADDR"])
 
 
@@ -212,18 +217,29 @@ def is_off(condition: Node, inside: Node, source: bytes) -> bool:
 
 
 def sources(path: Path) -> Iterator[tuple[Path, bytes]]:
-    """The file and the headers it includes by relative names, each once."""
-    waiting: list[Path] = [path.resolve()]
+    """The file and the headers it includes by relative names, each once.
+
+    What is no regular file, cannot be read, or has more than MOST_BYTES is passed over: of a wrong include the compiler
+    says more.
+    """
+    waiting = deque([path])
+    named: set[Path] = {path}
     seen: set[Path] = set()
     while waiting and len(seen) < MOST_FILES:
-        path = waiting.pop(0)
-        if path in seen or not path.is_file():
+        try:
+            path = waiting.popleft().resolve()
+            if path in seen:
+                continue
+            source = regular_bytes(path, MOST_BYTES)
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: a circle of links, before Python 3.13
             continue
         seen.add(path)
-        source = path.read_bytes()
         yield path, source
-        for name in INCLUDE.findall(source):
-            waiting.append((path.parent / name.decode("utf-8", "surrogateescape")).resolve())
+        for found in INCLUDE.finditer(source):
+            name = path.parent / found[1].decode("utf-8", "surrogateescape")
+            if len(named) < MOST_NAMES and name not in named:
+                named.add(name)
+                waiting.append(name)
 
 
 def read_signature(path: Path, kernel: str) -> Signature:
@@ -238,5 +254,8 @@ def read_signature(path: Path, kernel: str) -> Signature:
             known.append(signature.name)
     near = difflib.get_close_matches(kernel, known, 1)
     hint = f"; did you mean '{near[0]}'?" if near else ";"
-    there = ", ".join(dict.fromkeys(known[:20])) or "none"
+    names = list(dict.fromkeys(known))
+    there = ", ".join(names[:MOST_SHOWN]) or "none"
+    if len(names) > MOST_SHOWN:
+        there += f" and {len(names) - MOST_SHOWN:,} more"
     raise InputError(f"KernelInvokeConfig: {path.name} has no function '{kernel}'{hint} Functions found: {there}")

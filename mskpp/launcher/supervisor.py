@@ -75,6 +75,8 @@ def become_program(order: dict[str, object], failed: int, supervisor: int) -> No
 
             step = "memory"
             resource.setrlimit(resource.RLIMIT_AS, (order["memory_bytes"], order["memory_bytes"]))  # type: ignore[arg-type]
+        if order["umask"] is not None:
+            os.umask(order["umask"])  # type: ignore[arg-type]
         if order["cwd"] is not None:
             step = "folder"
             os.chdir(order["cwd"])  # type: ignore[arg-type]

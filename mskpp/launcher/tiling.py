@@ -13,6 +13,9 @@ import json
 import math
 import numbers
 import os
+import re
+import reprlib
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +26,7 @@ from mskpp.errors import ArgumentError, FileError, InputError
 from mskpp.launcher import checks
 from mskpp.launcher.arguments import type_text
 from mskpp.launcher.code_generator import Callers, fill, metadata_line
+from mskpp.launcher.reading import regular_bytes
 from mskpp.log import logger
 
 if TYPE_CHECKING:
@@ -34,7 +38,12 @@ MOST_ELEMENTS = 4_294_967_295
 MOST_DIMENSIONS = 25
 MOST_VALUE_BYTES = 64 << 20
 VALUE_ALIGNMENT = 64
+# What a file of values begins with: so no other file is read as one, replaced or removed. Offsets count from behind it.
+VALUES_MARK = b"mskpp: values of inputs; generated, do not edit\n".ljust(VALUE_ALIGNMENT, b"\0")
 _MOST_LINE_BYTES = 64 << 20
+_MOST_SHOWN = 20
+_MOST_SHOWN_CHARACTERS = 200
+_MOST_COMPARED = 10_000
 INFO_KEYS = ("ori_shape", "shape", "ori_format", "format", "dtype", "data_path")
 _CHIP_KEYS = (
     "architecture", "cube_cores", "vector_cores", "ub_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes",
@@ -101,13 +110,34 @@ FORMATS: Mapping[str, str] = {name: name.upper() for name in _FORMATS.split()} |
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?``, or nothing."""
-    found = difflib.get_close_matches(name, list(known), 1)
+    found = difflib.get_close_matches(name[:_MOST_SHOWN_CHARACTERS], list(known)[:_MOST_COMPARED], 1)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def _near(key: object, known: Iterable[str]) -> str:
+    return nearest(key, known) if isinstance(key, str) else ""
+
+
+def listed(names: Sequence[str], between: str = ", ") -> str:
+    """The names, of many the first ones and how many more there are."""
+    text = between.join(name[:_MOST_SHOWN_CHARACTERS] for name in names[:_MOST_SHOWN])
+    return text if len(names) <= _MOST_SHOWN else f"{text} and {len(names) - _MOST_SHOWN:,} more"
+
+
+def shown(value: object) -> str:
+    """The repr of whatever was given, or the beginning of it: values may be large, nested deep, or have none."""
+    brief = reprlib.Repr()
+    brief.maxlist = brief.maxtuple = brief.maxdict = brief.maxset = 6
+    brief.maxstring = brief.maxother = brief.maxlong = _MOST_SHOWN_CHARACTERS
+    try:
+        return brief.repr(value)
+    except Exception:  # the repr of a user's class, an int with too many digits
+        return type_text(value)
 
 
 def _unknown(what: str, name: str, known: Iterable[str], label: str = "Known") -> str:
     known = list(known)
-    return f"unknown {what} {name!r}{nearest(name, known) or '.'} {label}: {', '.join(known)}"
+    return f"unknown {what} {shown(name)}{nearest(name, known) or '.'} {label}: {', '.join(known)}"
 
 
 def _is_bool(value: object) -> bool:
@@ -179,9 +209,9 @@ def _shape(info: Mapping[str, Any], key: str, place: str) -> tuple[int, ...] | N
         raise InputError(f"{place}: {key} is empty; it must have at least one dimension (leave the key out for none)")
     for index, dim in enumerate(dims):
         if dim is None:
-            raise ArgumentError(f"{place}: {key}[{index}] is {given[index]!r}; dimensions are positive ints")
+            raise ArgumentError(f"{place}: {key}[{index}] is {shown(given[index])}; dimensions are positive ints")
         if dim <= 0:
-            raise InputError(f"{place}: {key}[{index}] is {dim}; dimensions are positive ints")
+            raise InputError(f"{place}: {key}[{index}] is {shown(dim)}; dimensions are positive ints")
     known = tuple(dim for dim in dims if dim is not None)
     _check_size(known, f"{place}: {key}")
     return known
@@ -191,7 +221,9 @@ def _check_size(shape: tuple[int, ...], place: str) -> None:
     if len(shape) > MOST_DIMENSIONS:
         raise InputError(f"{place} has {len(shape)} dimensions; at most {MOST_DIMENSIONS} are allowed")
     if math.prod(shape) > MOST_ELEMENTS:
-        raise InputError(f"{place} {list(shape)} has {math.prod(shape)} elements; at most {MOST_ELEMENTS} are allowed")
+        raise InputError(
+            f"{place} {shown(list(shape))} has {shown(math.prod(shape))} elements; at most {MOST_ELEMENTS} are allowed"
+        )
 
 
 def _format(info: Mapping[str, Any], key: str, place: str) -> str | None:
@@ -220,7 +252,7 @@ def _checked_info(info: object, place: str) -> Mapping[str, Any]:
     for key in info:
         if key not in INFO_KEYS:
             raise InputError(
-                f"{place}: unknown key {key!r}; allowed: {', '.join(INFO_KEYS)}{nearest(str(key), INFO_KEYS)}"
+                f"{place}: unknown key {shown(key)}; allowed: {', '.join(INFO_KEYS)}{_near(key, INFO_KEYS)}"
             )
     return info
 
@@ -337,10 +369,14 @@ def _sides(tensors: object, infos: object, name: str) -> list[list[TensorCall]]:
             f"{WHO}: {name} has {len(tensor_list)} elements and {name}_info {len(info_list)}; they belong together, "
             "one by one (None where there is nothing to say)"
         )
-    return [
+    out = [
         list(_parameter(tensor, info, f"{name}[{index}]", f"{name}_info[{index}]", name == "inputs"))
         for index, (tensor, info) in enumerate(zip(tensor_list, info_list, strict=True))
     ]
+    total = sum(map(len, out))
+    if total > MOST_TENSORS:
+        raise InputError(f"{WHO}: {name} are {total} tensors; at most {MOST_TENSORS} are allowed")
+    return out
 
 
 def _listed(value: object) -> Sequence[Any]:
@@ -388,20 +424,22 @@ def _check_tensor(value: object, place: str, more: str) -> None:
 def _int_text(value: object, place: str) -> str:
     number = _whole_number(value)
     if number is None:
-        raise ArgumentError(f"{place} is {value!r}; it must be an int")
+        raise ArgumentError(f"{place} is {shown(value)}; it must be an int")
     if not -(2**63) <= number < 2**63:
-        raise InputError(f"{place} is {number}; an int must be from -2^63 to 2^63 - 1")
+        raise InputError(f"{place} is {shown(number)}; an int must be from -2^63 to 2^63 - 1")
     # The positive part of the smallest number does not fit a C++ literal.
     return f"(int64_t){number}" if number > -(2**63) else "std::numeric_limits<int64_t>::min()"
 
 
 def _float_text(value: object, place: str) -> str:
     if _is_bool(value) or not isinstance(value, numbers.Real):
-        raise ArgumentError(f"{place} is {value!r}; it must be a float")
+        raise ArgumentError(f"{place} is {shown(value)}; it must be a float")
     try:
         number = float(value)
     except OverflowError:
-        raise InputError(f"{place} is {value!r}; attributes are 32-bit floats, at most {_LARGEST_FLOAT!r}") from None
+        raise InputError(
+            f"{place} is {shown(value)}; attributes are 32-bit floats, at most {_LARGEST_FLOAT!r}"
+        ) from None
     if math.isnan(number):
         return "std::numeric_limits<float>::quiet_NaN()"
     if math.isinf(number):
@@ -413,19 +451,19 @@ def _float_text(value: object, place: str) -> str:
 
 def _bool_text(value: object, place: str) -> str:
     if not _is_bool(value):
-        raise ArgumentError(f"{place} is {value!r}; it must be a bool")
+        raise ArgumentError(f"{place} is {shown(value)}; it must be a bool")
     return "true" if value else "false"
 
 
 def _str_text(value: object, place: str) -> str:
     if not isinstance(value, str):
-        raise ArgumentError(f"{place} is {value!r}; it must be a str")
+        raise ArgumentError(f"{place} is {shown(value)}; it must be a str")
     if "\0" in value:
-        raise InputError(f"{place} is {value!r}; C++ strings end at the character \\0, remove it")
+        raise InputError(f"{place} is {shown(value)}; C++ strings end at the character \\0, remove it")
     try:
         return f'std::string{{"{checks.c_string(value)}"}}'
     except InputError:
-        raise InputError(f"{place} is {value!r}, which has no UTF-8 form; remove half surrogate pairs") from None
+        raise InputError(f"{place} is {shown(value)}, which has no UTF-8 form; remove half surrogate pairs") from None
 
 
 @dataclass(frozen=True)
@@ -457,14 +495,14 @@ ATTRIBUTE_DTYPES = (
 
 def _list_text(kind: _Kind, value: object, place: str) -> str:
     if not isinstance(value, (list, tuple)):
-        raise ArgumentError(f"{place} is {value!r}; it must be a list")
+        raise ArgumentError(f"{place} is {shown(value)}; it must be a list")
     texts = [kind.text(item, f"{place}[{index}]") for index, item in enumerate(value)]
     return f"std::vector<{kind.cpp}>{{{', '.join(texts)}}}"
 
 
 def _list_list_text(value: object, place: str) -> str:
     if not isinstance(value, (list, tuple)):
-        raise ArgumentError(f"{place} is {value!r}; it must be a list of lists of int")
+        raise ArgumentError(f"{place} is {shown(value)}; it must be a list of lists of int")
     rows = [_list_text(_INT, row, f"{place}[{index}]") for index, row in enumerate(value)]
     return f"std::vector<std::vector<int64_t>>{{{', '.join(rows)}}}"
 
@@ -544,7 +582,7 @@ def _entry(entry: object, place: str) -> tuple[str, str]:
         raise ArgumentError(f"{place} is {type_text(entry)}; it must be a dict with the keys {', '.join(keys)}")
     for key in entry:
         if key not in keys:
-            raise InputError(f"{place}: unknown key {key!r}; allowed: {', '.join(keys)}{nearest(str(key), keys)}")
+            raise InputError(f"{place}: unknown key {shown(key)}; allowed: {', '.join(keys)}{_near(key, keys)}")
     for key in keys:
         if key not in entry:
             raise InputError(f"{place}: the key {key!r} is missing; needed: {', '.join(keys)}")
@@ -647,21 +685,31 @@ class TilingConfig:
     def written(self, path: Path) -> None:
         """Called when the text of ``generate`` was written: puts the values beside it, where compile_tiling looks."""
         values = values_path(path)
-        if not self.write_values(values):
+        there = os.path.lexists(values)
+        ours = there and _is_ours(values)
+        if any(value is not None for value in self.values()):
+            if there and not ours:
+                raise FileError(
+                    f"{WHO}: the values of the inputs are written to {values}, and what is there was not written by "
+                    "mskpp; move it away, or write the code to another file"
+                )
+            self.write_values(values)
+        elif ours:
             values.unlink(missing_ok=True)
 
     def write_values(self, path: Path) -> bool:
         """Writes the values of the inputs where ``places`` says (0600); False, and no file, if there are none."""
         values = self.values()
         wanted = places(values)
-        data = bytearray()
+        if not any(wanted):
+            return False
+        data = bytearray(VALUES_MARK)
         for value, place in zip(values, wanted, strict=True):
             if value is not None and place is not None:
-                data.extend(bytes(place[0] - len(data)))
+                data.extend(bytes(len(VALUES_MARK) + place[0] - len(data)))
                 data.extend(value.tobytes())
-        if data:
-            checks.write_file(path, bytes(data), WHO)
-        return bool(data)
+        checks.write_file(path, bytes(data), WHO)
+        return True
 
 
 def _row(tensor: TensorCall) -> str:
@@ -677,18 +725,98 @@ def _row(tensor: TensorCall) -> str:
     )
 
 
-def read_metadata(source: Path) -> dict[str, Any]:
-    """The second line of a generated file, however long: it names each value of an input. {} for any other file."""
+@dataclass(frozen=True)
+class CallMetadata:
+    """What the second line of generated tiling code says. ``places``: as of ``places``, one an input."""
+
+    op_type: str
+    library: str
+    soc_version: str | None
+    places: list[list[int] | None]
+
+
+def read_metadata(source: Path) -> CallMetadata:
+    """The second line of a generated file, however long. InputError where it is not as ``generate`` writes it."""
+    who = "compile_tiling"
     try:
-        with source.open("rb") as file:
+        with open(os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FileError(f"{who}: {source} is no regular file; give generated tiling code")
             file.readline(_MOST_LINE_BYTES)
             line = file.readline(_MOST_LINE_BYTES)
         found = json.loads(line.removeprefix(b"// mskpp: "))
+    except FileError:
+        raise
     except OSError as error:
-        raise FileError(error.errno, f"compile_tiling: {source} cannot be read: {error.strerror}") from None
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        raise FileError(error.errno, f"{who}: {source} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("scenario") != "tiling":
+        raise InputError(f"{who}: {source} is no tiling code; write it with Launcher(TilingConfig(...))")
+    try:
+        return _checked_metadata(found)
+    except InputError as error:
+        raise InputError(
+            f"{who}: line 2 of {source} is damaged: {error}; write the file anew with Launcher(TilingConfig(...))"
+        ) from None
+
+
+def _checked_metadata(found: Mapping[str, Any]) -> CallMetadata:
+    def wrong(key: str, wanted: str) -> InputError:
+        return InputError(f"{key} is {shown(found[key]) if key in found else 'missing'}, not {wanted}")
+
+    op_type, library, soc_version = (found.get(key) for key in ("op_type", "library", "soc_version"))
+    if not isinstance(op_type, str) or not re.fullmatch("[A-Za-z0-9_]+", op_type):
+        raise wrong("op_type", "the name of an operator")
+    if not isinstance(library, str) or "\0" in library:
+        raise wrong("library", "a path")
+    if soc_version is not None and not (isinstance(soc_version, str) and re.fullmatch("[A-Za-z0-9_-]+", soc_version)):
+        raise wrong("soc_version", "the name of a chip")
+    inputs, values = found.get("inputs"), found.get("values")
+    if not isinstance(inputs, int) or not _is_count(inputs, MOST_TENSORS):
+        raise wrong("inputs", f"a number from 0 to {MOST_TENSORS}")
+    if not isinstance(values, list):
+        raise wrong("values", "a list")
+    given: list[list[int] | None] = [None] * inputs
+    for entry in values:
+        if not isinstance(entry, list) or len(entry) != 3 or not all(_is_count(n, 2**62) for n in entry):
+            raise InputError(f"values has {shown(entry)}, not [input, offset, bytes]")
+        index, offset, size = entry
+        if index >= len(given) or given[index] is not None:
+            raise InputError(f"values has {shown(entry)}; there are {len(given)} inputs, with one value each")
+        if size == 0:
+            raise InputError(f"values has {shown(entry)}, a value of 0 bytes")
+        given[index] = [offset, size]
+    return CallMetadata(op_type, library, soc_version, given)
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file of values is there that mskpp wrote; a link to one is none."""
+    try:
+        return regular_bytes(path, len(VALUES_MARK), follow_links=False, prefix=True) == VALUES_MARK
+    except OSError:
+        return False
+
+
+def check_values(path: Path, needed: int, source: Path) -> None:
+    """A file of values, links followed, with at least ``needed`` bytes of them. Raises FileError or InputError."""
+    try:
+        mark, size = regular_bytes(path, len(VALUES_MARK), prefix=True), path.stat().st_size
+    except OSError as error:
+        raise FileError(
+            error.errno, f"compile_tiling: {path}, the values of the inputs, cannot be read: {error.strerror}"
+        ) from None
+    anew = f"write it and {source} anew with Launcher(...).code_gen"
+    if mark != VALUES_MARK:
+        raise InputError(f"compile_tiling: {path} is no file of values that mskpp wrote; {anew}")
+    if size - len(VALUES_MARK) < needed:
+        raise InputError(
+            f"compile_tiling: {path} has fewer than the {needed} bytes of values that {source} needs; {anew}"
+        )
 
 
 def values_path(source: Path) -> Path:

@@ -3,7 +3,8 @@
 
 ``python -I -S tiling_worker.py REQUEST``: REQUEST is a JSON file with the keys library, values (a file, or null),
 places (per input [offset, bytes] in that file, or null), tiling_library (or ""), result and data (files to write).
-Only the standard library is used. A tiling function that crashes or never ends takes this process with it, not the
+Offsets count from behind the mark that a file of values begins with (its length is MARK). Only the standard library is
+used. A tiling function that crashes or never ends takes this process with it, not the
 caller's.
 """
 
@@ -14,6 +15,7 @@ import os
 import sys
 
 CAPACITY = 131072  # bytes of tiling data, as in tiling.cpp.in
+MARK = 64  # bytes, as VALUES_MARK of tiling.py
 NO_FUNCTION = 2
 NOT_LOADED = -1
 
@@ -41,6 +43,14 @@ def registered(path: str) -> list[str]:
     return (names() or b"").decode(errors="replace").split()
 
 
+def write(path: str, data: bytes) -> None:
+    """In place of whatever the tiling function may have put there; links are not followed."""
+    part = f"{path}.part"
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
+        file.write(data)
+    os.replace(part, path)
+
+
 def main(request_file: str) -> None:
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
@@ -48,8 +58,7 @@ def main(request_file: str) -> None:
         library = ctypes.CDLL(request["library"])
     except OSError as error:
         answer: dict[str, object] = {"code": NOT_LOADED, "error": str(error)}
-        with open(request["result"], "w", encoding="utf-8") as file:
-            json.dump(answer, file)
+        write(request["result"], json.dumps(answer).encode())
         return
     places = request["places"]
     values = (ctypes.c_void_p * max(len(places), 1))()
@@ -60,7 +69,7 @@ def main(request_file: str) -> None:
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for index, place in enumerate(places):
             if place:
-                values[index] = start + place[0]
+                values[index] = start + MARK + place[0]
     result = Result()
     library.mskpp_error.restype = ctypes.c_char_p
     code = library.mskpp_tiling(values, ctypes.c_uint32(len(places)), ctypes.byref(result))
@@ -73,10 +82,8 @@ def main(request_file: str) -> None:
         "tiling_key": result.tiling_key,
         "names": registered(request["tiling_library"]) if code == NO_FUNCTION and request["tiling_library"] else [],
     }
-    with open(request["data"], "wb") as data_file:
-        data_file.write(bytes(result.tiling_data)[: result.tiling_data_size])
-    with open(request["result"], "w", encoding="utf-8") as file:
-        json.dump(answer, file)
+    write(request["data"], bytes(result.tiling_data)[: result.tiling_data_size])
+    write(request["result"], json.dumps(answer).encode())
     sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)
     os._exit(0)  # destructors of a toolkit's libraries have nothing to add

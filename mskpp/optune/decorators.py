@@ -72,6 +72,8 @@ def autotune(
     configuration could be measured.
     """
     who = "autotune"
+    if callable(configs):
+        raise ArgumentError(f"{who}: it stands above the function without its arguments; write @autotune(configs)")
     plan = checked_plan(who, warmup, repeat, device_ids, strategy, seed, trials, seconds, reference, memory_bytes)
 
     def decorate(function: Function) -> Callable[..., TuneResult]:

@@ -64,7 +64,7 @@ class HostDevice:
         except BaseException:
             self._close(library)
             raise
-        self._times[library] = min(times, default=0)
+        self._times[library] = min([*times, *([self._times[library]] if library in self._times else [])], default=0)
         for extra in sorted(self._times, key=self._times.__getitem__)[KEPT:]:
             self._close(extra)
         for other in [path for path in self._kernels if path not in self._times]:  # failed, or not found right

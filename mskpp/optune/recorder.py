@@ -7,6 +7,7 @@ then gets the winner for the kernel it asks for, so that its own code sees the w
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -118,11 +119,8 @@ def record(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[
     """
     recorder = Recorder(who)
     before = Snapshot([*args, dict(keywords)])
-    try:
-        with observed_by(recorder):
-            function(*args, **keywords)
-    except Launched:
-        pass
+    with contextlib.suppress(Launched), observed_by(recorder):
+        function(*args, **keywords)
     recording = recorder.recording()
     as_launched = copies(recording.args)
     before.restore()

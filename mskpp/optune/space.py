@@ -69,13 +69,15 @@ class Space:
         return self._where is None or bool(self._where(**config))
 
     def samples(self) -> Iterator[Config]:
-        """Configurations that have every value once, for a check of names and values before anything is tried."""
+        """Configurations for a check of names and values before anything is tried: they have every name with every
+        text, and numbers of each kind, of which one is as good as another."""
         if self._configs is not None:
             yield from (dict(config) for config in self._configs)
             return
         first = {name: values[0] for name, values in zip(self._names, self._values, strict=True)}
         for name, values in zip(self._names, self._values, strict=True):
-            yield from ({**first, name: value} for value in values)
+            kinds = {value if isinstance(value, str) else (type(value), value < 0): value for value in reversed(values)}
+            yield from ({**first, name: value} for value in reversed(kinds.values()))
 
     def numbers(self, strategy: str, seed: int) -> Iterator[int]:
         """Every number that is allowed, once, in the strategy's order. InputError where there is none."""

@@ -30,8 +30,7 @@ from mskpp.launcher.code_generator import check_values, generate_kernel
 from mskpp.launcher.kernel import CompiledKernel
 from mskpp.launcher.signature import read_signature
 from mskpp.log import logger
-from mskpp.optune import tunable
-from mskpp.optune.device import Device, devices
+from mskpp.optune import device, tunable
 from mskpp.optune.folder import PrivateFolder
 from mskpp.optune.measure import best_of, interval, is_time, needs_more
 from mskpp.optune.outputs import Arguments, Outputs, WrongResultError
@@ -180,7 +179,7 @@ class Search:
         self._stop = process.Stop()
         self._limits = process.Limits(plan.memory_bytes, self._stop)
         self._folder: PrivateFolder | None = None
-        self._devices: list[Device] = []
+        self._devices: list[device.Device] = []
         self._device_of: dict[int, int] = {}  # by the candidate's number
         self.candidates: list[Candidate] = []
         self._all_wanted = False
@@ -196,8 +195,8 @@ class Search:
         protected(self._close, self._stop.set)
 
     def _close(self) -> None:
-        for device in self._devices:
-            device.close()
+        for one in self._devices:
+            one.close()
         if self._folder is not None:
             self._folder.close()
 
@@ -229,7 +228,7 @@ class Search:
 
     def _search(self, progress: Callable[[Candidate], None]) -> None:
         self._folder = PrivateFolder()
-        self._devices = devices(self._backend.name, self._plan.device_ids, self._limits)
+        self._devices = device.devices(self._backend.name, self._plan.device_ids, self._limits)
         with ExitStack() as stack:
             threads = [
                 stack.enter_context(ThreadPoolExecutor(1, f"mskpp device {number}")) for number in self._plan.device_ids
@@ -309,7 +308,7 @@ class Search:
             raise
         except Exception as error:
             if not self._stop.is_set:
-                candidate.fail(without_folder(error, folder))
+                self._fail(candidate, error)
         candidate.compile_seconds = time.monotonic() - begin
 
     # --- times ---
@@ -344,7 +343,8 @@ class Search:
             end = min(end, self._begin + self._plan.seconds)
         for _ in range(MOST_ROUNDS):
             known = {c.number: interval(c.samples) for c in self.candidates if c.ending == MEASURED}
-            again = set(needs_more(known, NARROW)) if known else set()
+            # No more than have their process still.
+            again = set(needs_more(known, NARROW)[: device.KEPT]) if known else set()
             if not again or time.monotonic() >= end or self._stop.is_set:
                 return
             for future in [
@@ -377,8 +377,8 @@ class Search:
             return
         try:
             assert candidate.library is not None
-            device = self._devices[self._device_of[candidate.number]]
-            values = device.launch(candidate.library, self._arguments.fresh(), **self._keywords)
+            where = self._devices[self._device_of[candidate.number]]
+            values = where.launch(candidate.library, self._arguments.fresh(), **self._keywords)
             self._outputs.add(candidate.number, values)
             self._sample(candidate)
         except BackendError:
@@ -386,8 +386,12 @@ class Search:
         except Exception as error:
             if self._stop.is_set:  # it was ended
                 return
-            candidate.fail(error)
+            self._fail(candidate, error)
         progress(candidate)
+
+    def _fail(self, candidate: Candidate, error: Exception) -> None:
+        assert self._folder is not None
+        candidate.fail(without_folder(error, self._folder.path / str(candidate.number)))
 
     def _again(self, candidate: Candidate) -> None:
         if self._stop.is_set:
@@ -398,7 +402,7 @@ class Search:
             if self._stop.is_set:
                 return
             logger.warning("%s: No.%d failed when it was measured again: %s", self._plan.who, candidate.number, error)
-            candidate.fail(error)
+            self._fail(candidate, error)
 
 
 def without_folder(error: Exception, folder: Path) -> Exception:

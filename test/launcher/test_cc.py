@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from utils.kernels import COMPILER, write
+from utils.kernels import COMPILER, wait_until, write
 
 from mskpp.launcher import cc
 
@@ -501,3 +502,82 @@ def test_exceptions_may_be_off(tmp_path: Path) -> None:
     source = write(tmp_path / "a.cpp", "void k(int* x) { *x = 1; }\nint f(int* x) { return k<<<1>>>(x), 0; }\n")
     done = compiled("-fsyntax-only", "-fno-exceptions", "-std=c++11", "-Wall", "-Werror", source)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# ------------------------------------------------------------------------------------------- what goes wrong, and ends
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_takes_its_files_away(tmp_path: Path, number: int) -> None:
+    write(tmp_path / "cxx", "#!/bin/sh\ntouch begun\nexec sleep 60\n").chmod(0o700)
+    (tmp_path / "temporary").mkdir()
+    child = subprocess.Popen(
+        [*COMPILER, write(tmp_path / "a.cpp", "int x;\n"), "-o", tmp_path / "out"],
+        env={**os.environ, "MSKPP_CXX": str(tmp_path / "cxx"), "TMPDIR": str(tmp_path / "temporary")},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # who runs the tests may ignore it
+    )
+    assert wait_until((tmp_path / "begun").exists)
+    assert len(list((tmp_path / "temporary").iterdir())) == 1
+    child.send_signal(number)
+    assert (child.communicate(timeout=20)[1], child.returncode) == (b"", -number)
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_what_the_system_refuses_is_one_line(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.cpp", "int x;\n")
+    cases: list[tuple[list[object], dict[str, str], str]] = [
+        (["-E", source, "-o", "/dev/full"], {}, "No space left on device"),
+        (["-E", source, "-o", tmp_path], {}, rf"Is a directory \({tmp_path}\)"),
+        ([source], {"MSKPP_CXX": str(write(tmp_path / "cxx", b"\x7fELF"))}, r"Exec format error \(.*cxx\)"),
+    ]
+    (tmp_path / "cxx").chmod(0o700)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("a.cpp")
+    cases.append(
+        (["-E", source], {"MSKPP_DEPENDENCIES": str(tmp_path / "fifo")}, r"No such device or address \(.*fifo\)")
+    )
+    cases.append((["-E", source], {"MSKPP_DEPENDENCIES": str(tmp_path / "link")}, r"Too many levels .* \(.*link\)"))
+    cases.append((["-E", source], {"MSKPP_DEPENDENCIES": "/dev/null"}, "/dev/null, which .* names, is no regular file"))
+    for words, environment, reason in cases:
+        done = compiled(*words, **environment)
+        assert done.returncode == 1 and re.fullmatch(f"mskpp-cc: error: {reason}\n", done.stderr), done.stderr
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*COMPILER, "-E", source], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"mskpp-cc: error: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "known"),
+    [
+        ("-Wl,-z,relro -Wl,--whole-archive -lmy -Wl,--no-whole-archive -Wl,-rpath,/x -z now -s -lm", True),
+        ("-Xlinker --as-needed -l my -Wl,-soname,x -Wl,-zdefs", True),
+        ("-L none -lmy -l:libmy.a", True),
+        ("-Wl,libmy.a", False),
+        ("-Wl,-rpath,/x,libmy.a", False),
+        ("-Xlinker libmy.a", False),
+        ("-Wl,-T,x.ld", False),
+        ("-Wl,--version-script=x", False),
+        ("-Wl,@file", False),
+        ("-fplugin=x.so", False),
+        ("-specs=x", False),
+        ("-B.", False),
+        ("libmy.a", False),
+        ("-lscript", False),
+    ],
+)
+def test_whether_what_is_linked_is_known(
+    tmp_path: Path, options: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "libmy.a", b"!<arch>\n")
+    write(tmp_path / "libscript.so", "INPUT(libmy.a)")
+    write(tmp_path / "cxx", "#!/bin/sh\nexit 0\n").chmod(0o700)
+    write(tmp_path / "a.cpp", "")
+    monkeypatch.setenv("MSKPP_CXX", str(tmp_path / "cxx"))
+    monkeypatch.setenv("MSKPP_DEPENDENCIES", str(tmp_path / "notes"))
+    assert cc.main(["-L.", *options.split(), "a.cpp", "-o", "x.so"]) == 0
+    lines = (tmp_path / "notes").read_text().splitlines() if (tmp_path / "notes").exists() else []
+    assert ("?" not in lines) == known
+    if known:
+        assert str(tmp_path / "libmy.a") in lines and f"!{tmp_path}/libmy.so" in lines

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from mskpp.errors import ArgumentError, BackendError, FileError, InputError, UnsafeError
-from mskpp.launcher import checks, script_scan
+from mskpp.launcher import checks, code_generator, script_scan
 
 
 @pytest.fixture(autouse=True)
@@ -272,6 +272,45 @@ def test_folders_for_everybody_are_refused(check: Callable[..., Any], file: Path
         check(file, "t")
     tmp_path.chmod(0o1777)  # as /tmp: only its owner may replace a file
     check(file, "t")
+
+
+@pytest.mark.parametrize("check", [checks.trusted, checks.script])
+def test_folders_further_up_count(check: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    file = tmp_path / "a" / "b" / "x.sh"
+    file.write_text("ls\n")
+    check(file, "t")
+    (tmp_path / "a").chmod(0o777)
+    with pytest.raises(
+        UnsafeError, match=rf"everybody may replace it in {tmp_path}/a; chmod o-w {tmp_path}/a\. MSKPP_"
+    ):
+        check(file, "t")
+    (tmp_path / "a").chmod(0o1777)
+    check(file, "t")
+    assert not caplog.records
+    (tmp_path / "a").chmod(0o775)
+    check(file, "t")
+    assert f"t: folder {tmp_path}/a may be written by its group; if not meant: chmod g-w {tmp_path}/a" in caplog.text
+
+
+@pytest.mark.parametrize("check", [checks.trusted, checks.script])
+def test_folders_of_others(
+    check: Callable[..., Any],
+    file: Path,
+    tmp_path: Path,
+    owner: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owner(tmp_path, 1001, os.geteuid() or 1000)
+    if os.getuid() == 0:  # the file is root's, which is right for every caller
+        with pytest.raises(
+            UnsafeError, match=rf"refused: folder {tmp_path} belongs to user 1001, who may replace what"
+        ):
+            check(file, "t")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    check(file, "t")
+    assert f"t: folder {tmp_path} belongs to user 1001" in caplog.text
 
 
 def test_the_file_behind_a_link_counts(file: Path, tmp_path: Path) -> None:
@@ -601,6 +640,211 @@ def test_let_pass(text: str) -> None:
     assert script_scan.privileged_commands(text.encode()) == []
 
 
+ALSO_REFUSED = [
+    "bin/???o ls",
+    "bin/s??? ls",
+    "s{udo,} ls",
+    "{,sudo} ls",
+    "s{u,}do ls",
+    "su{d..d}o ls",
+    ": ${S:=sudo}; $S ls",
+    "${1:-sudo} ls",
+    "${@:-sudo} ls",
+    "a[0]=sudo; ${a[0]} ls",
+    "declare -A m=([k]=sudo); ${m[k]} ls",
+    "printf -v c sudo; $c ls",
+    "read -r c <<< sudo; $c ls",
+    "read c < <(echo sudo); $c ls",
+    'mapfile -t l <<< "sudo"; ${l[0]} ls',
+    "bash < <(echo sudo ls)",
+    "source <(echo sudo ls)",
+    "bash <(echo sudo ls)",
+    "bash /dev/stdin <<X\nsudo ls\nX",
+    "bash /dev/fd/3 3<<X\nsudo ls\nX",
+    "exec 3<<X\nsudo ls\nX\nbash <&3",
+    "f() { bash; }; f <<X\nsudo ls\nX",
+    "f() { bash; }; echo sudo ls | f",
+    "f() { echo sudo ls; }; f | bash",
+    "f() { echo sudo ls; }; $(f)",
+    "printf '%b' 'su\\144o ls\\n' | bash",
+    "printf 'su\\144o ls\\n' | bash",
+    "echo -e 'su\\x64o ls' | bash",
+    "echo sudo ls > s.sh; bash s.sh",
+    "echo sudo ls > s.sh; . ./s.sh",
+    "cat > s.sh <<X\nsudo ls\nX\nbash s.sh",
+    'echo "sudo ls" | tee x.sh >/dev/null; bash x.sh',
+    'eval "$(cat <<X\nsudo ls\nX\n)"',
+    "x=$(cat <<X\nsudo ls\nX\n); $x",
+    "read -r -d '' x <<X\nsudo ls\nX\neval \"$x\"",
+    "eval \"$(printf 'su%s ls' do)\"",
+    "echo sudo ls | while read l; do $l; done",
+    'while read l; do eval "$l"; done <<X\nsudo ls\nX',
+    "echo sudo | xargs -I{} sh -c '{} ls'",
+    "echo sudo ls | xargs env",
+    "echo sudo ls | xargs -n2 env",
+    "xargs --max-args 1 env sudo <<< ls",
+    "xargs --max-args 1 bash -c 'sudo ls' <<< ls",
+    'env -iS "PATH=$PATH sudo ls"',
+    "env --chdir / env sudo ls",
+    'env --chdir / bash -c "sudo ls"',
+    'timeout --signal KILL 5 bash -c "sudo ls"',
+    "timeout --signal KILL 5 env sudo ls",
+    'nice --adjustment 5 bash -c "sudo ls"',
+    "stdbuf --output L env sudo ls",
+    "choom -n 0 -- sudo ls",
+    "prlimit --nofile=100 sudo ls",
+    "setarch -R sudo ls",
+    "linux64 sudo ls",
+    'script -qc "sudo ls" /dev/null',
+    "f() { local c=$1; $c ls; }; f sudo",
+    'f() { local c="$@"; $c; }; f sudo ls',
+    'f() { shift; "$@"; }; f x sudo ls',
+    'f() { "${@:2}"; }; f x sudo ls',
+    'f() { bash -c "$*"; }; f sudo ls',
+    "f() { $2 ls; }; f x sudo",
+    'run() { local cmd=("$@"); "${cmd[@]}"; }; run sudo ls',
+    'g() { "$@"; }; f() { g "$@"; }; f sudo ls',
+    'f() { "$@"; }; x() { f "$1" ls; }; x sudo',
+    'set -- sudo ls; "$@"',
+    "set -- sudo ls; $1",
+    "bash -c '\"$@\"' _ sudo ls",
+    "bash -c '$0 ls' sudo",
+    "c=xsudo; ${c#x} ls",
+    "c=sudox; ${c%x} ls",
+    "c=sudox; ${c:0:4} ls",
+    "c=SUDO; ${c,,} ls",
+    "c=sXdo; ${c/X/u} ls",
+    "n=c; c=sudo; ${!n} ls",
+    "declare -n r=c; c=sudo; $r ls",
+    "eval 'c=sudo'; $c ls",
+    "IFS=: ; c=sudo:ls; $c",
+    "`echo \\`echo sudo\\`` ls",
+    "trap -- 'sudo ls' EXIT",
+    "hash -p /x/bin/sudo foo; foo ls",
+    "PS4='$(sudo ls >&2)+'; set -x; :",
+    "BASH_ENV=<(echo sudo ls) bash -c :",
+    'BASH_ENV=/dev/stdin bash -c : <<< "sudo ls"',
+    "compgen -C 'sudo ls' x",
+    "mapfile -C 'sudo ls' -c 1 l <<< x",
+    '/lib64/ld-linux-x86-64.so.2 /bin/bash -c "sudo ls"',
+    "$(printf su%s do) ls",
+    "\"$(printf '\\x73\\x75\\x64\\x6f')\" ls",
+    "$(printf '\\163udo') ls",
+    "$(<<<sudo cat) ls",
+    '$(echo "sudo" | cat) ls',
+    "$1sudo ls",
+    "sudo${UNSET} ls",
+    "su$@do ls",
+    "su${x}do ls",
+    "su$(true)do ls",
+    "su``do ls",
+    '"su"$(:)"do" ls',
+    "$(:)sudo ls",
+    "$(:) sudo ls",
+    "$UNSET sudo ls",
+    '"$@" sudo ls',
+    '"${pre[@]}" sudo ls',
+    "${DRY_RUN:+echo} sudo ls",
+    "$TIME sudo ls",
+    "`true` sudo ls",
+    "cp bin/sudo x; ./x ls",
+    "cat <<E; sudo ls\nx\nE",
+    "coproc N { sudo ls; }; wait",
+    "chmod $(printf 4%s 755) f",
+    "chmod {u+s,g+s} f",
+    "chmod $UNSET u+s f",
+    "install --mod=4755 f g",
+    "true \\\r\n sudo ls",
+    "a=1;a=2;a=3;a=4;a='';b=1;b=2;b=3;b=4;b=sudo; $a$b ls",
+    "v=1;v=2;v=3;v=4;v='';w=1;w=2;w=3;w='';eval $v $w sudo ls",
+    'f() { local c=("$@"); "${c[@]}"; }; f sudo',
+    "choom -n 0 -- sudo ls",
+    "ionice --class 3 sudo ls",
+    "chrt --sched-period 5 1 sudo ls",
+    "nohup setsid nice -n 1 sudo ls",
+    'watch "ls; sudo ls"',
+    "parallel sudo ::: ls",
+    "unshare -r sudo ls",
+    "taskset 1 sudo ls",
+    "x86_64 sudo x",
+    "ln -s /usr/bin/sudo x; ./x ls",
+    "X=ls; X=env; $X $UNSET sudo",
+    'trap -- "$UNSET sudo" EXIT',
+]
+ALSO_REFUSED += [
+    "{s,x}{u,y}do ls",
+    "s{u,}{d,}o ls",
+    "\n".join(f"c={number}" for number in range(20)) + "\nc=sudo\n$c ls",
+    "for c in a b c d e f g h i j k l m n o p q r s t sudo; do $c ls; done",
+    "cmd=(env " + '"$a" ' * 4 + 'sudo); a=1; a=2; a=3; a=4; a=5; a=6; a=7; "${cmd[@]}"',
+]
+
+ALSO_LET_PASS = [
+    'cd "$(dirname "$0")"',
+    'bisheng -O2 "$1" -o "$2"',
+    '"$CXX" $FLAGS "$1" -o "$2" su',
+    '${CXX:-g++} -c "$1"',
+    'run() { echo "$@"; "$@"; }; run bisheng "$1" -o "$2"; run make su',
+    'log() { echo "[$(date)] $*"; }; run() { log "$@"; "$@" || exit; }; log needs sudo; run make -j"$(nproc)"',
+    'opts=(-O2); for f in a b c; do opts+=("-D$f"); done; opts+=(-I"$x"); c=("$CXX" "${opts[@]}" "$1"); "${c[@]}"',
+    'F="-O2"\n' + 'F="$F -x"\n' * 20 + '[ a ] && F+=" -g"\n' * 10 + '$CXX $F "$1" -o "$2"',
+    "C=cmake\n" + '[ a ] && C="$C -x$i"\n' * 20 + "$C .",
+    'while [ $# -gt 0 ]; do case "$1" in -h) echo "no sudo"; shift;; *) break;; esac; done; "$A/bin/g++" $1',
+    "cat > a.py <<E\nsudo x\nE\npython3 a.py; bash build.sh",
+    'while read -r line; do echo "$line"; done <<E\nsudo x\nE',
+    'eval "$(ssh-agent)"',
+    "echo {a,sudo}",
+    'source "$HOME/env.sh" && set -- a sudo && echo "$@"',
+    "xargs -n 1 make su",
+    "cp sudo.txt x",
+]
+
+
+@pytest.mark.parametrize("text", ALSO_REFUSED)
+def test_also_refused(text: str) -> None:
+    assert script_scan.privileged_commands(text.encode())
+
+
+@pytest.mark.parametrize("text", ALSO_LET_PASS)
+def test_also_let_pass(text: str) -> None:
+    assert script_scan.privileged_commands(text.encode()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("eval " * 10 + "sudo ls", "line 1 has scripts within scripts, more than 8 deep"),
+        (
+            "\n".join(f"c={n}" for n in range(300)) + "\nc=sudo\n$c ls",
+            r"line 302 runs a command that may have more than",
+        ),
+        ("a=1;a=2\n" + "$a" * 5000, "line 2 runs a command that may have more than 256 values"),
+        ("$(" * 3000 + "true" + ")" * 3000, "it has too many things within one another"),
+        ("x=" + '"${a:-' * 3000 + "y" + '}"' * 3000, "it has too many things within one another"),
+        ("# a\n" * (1 << 16) + "#", "it has 262,145 bytes, and at most 262,144 are checked"),
+        ("{a,b}" * 20, "it has too many braces to expand"),
+    ],
+    ids=str.split,
+)
+def test_what_is_too_much_is_refused(text: str, message: str, file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file.write_text(text)
+    with pytest.raises(
+        UnsafeError,
+        match=rf"is refused: it cannot be checked for commands that raise privileges: {message}.*; make it simpler\. "
+        "MSKPP_ALLOW_UNSAFE=1 accepts it as it is$",
+    ):
+        checks.script(file, "t")
+    assert checks.script(file, "t", allow_unsafe=True) == file
+    assert "cannot be checked" in caplog.text
+
+
+def test_the_time_of_a_scan(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_scan, "_MOST_SECONDS", 0.1)
+    file.write_text("fi )\n" * 20000)
+    with pytest.raises(UnsafeError, match=r"the check has not ended within 0\.1 s; make it simpler\. MSKPP_"):
+        checks.script(file, "t")
+
+
 @pytest.mark.parametrize("name", sorted(script_scan.PRIVILEGED))
 def test_every_name(name: str) -> None:
     (found,) = script_scan.privileged_commands(f"cd x\n{name} y\necho {name}\n".encode())
@@ -670,7 +914,9 @@ def test_a_script_that_cannot_be_read_any_more(file: Path, monkeypatch: pytest.M
 
 def test_the_scan_ends() -> None:
     """Command strings that hold themselves, and words of many values."""
-    script_scan.privileged_commands(b'X=\'eval "$X"\'; eval "$X" "$X"; trap "$X" EXIT')
+    script_scan.privileged_commands(b'X=\'eval "$X"\'; eval "$X"')
+    with pytest.raises(script_scan.TooMuch):
+        script_scan.privileged_commands(b'X=\'eval "$X"\'; eval "$X" "$X"; trap "$X" EXIT')
     script_scan.privileged_commands(("X=nice; X=env; " + "$X " * 10 + "ls").encode())
     script_scan.privileged_commands(b"$(" * 300)
 
@@ -816,6 +1062,9 @@ def test_folders(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(UnsafeError, match=r"is refused: the folder belongs to user \d+; choose a folder of your own"):
         checks.make_folder("new", "t")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(UnsafeError, match=r"the folder belongs to user \d+; set TMPDIR to a folder of your own"):
+        checks.make_folder("new", "t")
 
 
 # Names and strings
@@ -856,3 +1105,59 @@ def test_a_compiler_reads_c_strings_back(tmp_path: Path) -> None:
     library = ctypes.CDLL(str(tmp_path / "x.so"))
     library.text.restype = ctypes.c_char_p
     assert library.text() == text.encode("utf-8", "surrogateescape")
+
+
+# What generated code is made of
+
+
+def _raises() -> str:
+    raise ValueError("no")
+
+
+@pytest.mark.parametrize("name", ["a; system(1)", "", "A<int>", "A\nB", "1a"])
+def test_class_names_are_identifiers(name: str) -> None:
+    with pytest.raises(
+        InputError, match=r"^Launcher: the class is named '.*'; it must have the name of its C\+\+ type"
+    ):
+        code_generator.class_text(type(name, (ctypes.Structure,), {}))
+
+
+def test_a_namespace_that_cannot_be_had() -> None:
+    broken = type("Broken", (ctypes.Structure,), {"get_namespace": staticmethod(_raises)})
+    with pytest.raises(
+        InputError, match=r"^Launcher: Broken\.get_namespace\(\) raised ValueError: no; it must"
+    ) as caught:
+        code_generator.class_text(broken)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('{"source": 5, "kernel": "k"}', {"kernel": "k"}),
+        ('{"source": null}', {}),
+        ('{"source": ["a"]}', {}),
+        ('{"source": "a\\u0000b"}', {}),
+        ('{"source": "a\\ud800"}', {}),
+        ('{"source": "a\\udcff"}', {"source": "a\udcff"}),
+        ('{"kernel": "\\udcff", "declaration": 1}', {}),
+        ('{"names": "ab", "types": ["a", 1]}', {}),
+        ('{"names": ["a"], "types": []}', {"names": ["a"], "types": []}),
+        ("[" * 60000, {}),
+        ('{"a":' * 10000, {}),
+    ],
+    ids=lambda value: str(value)[:30].encode("ascii", "replace").decode(),
+)
+def test_second_lines_that_others_wrote(line: str, found: dict[str, Any], file: Path) -> None:
+    file.write_text(f"// x\n// mskpp: {line}\n")
+    assert code_generator.read_metadata(file) == found
+
+
+def test_only_regular_files_have_a_second_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert code_generator.read_metadata(tmp_path / "pipe") == {}
+    assert code_generator.read_metadata(Path("/dev/zero")) == {}
+    assert code_generator.read_metadata(Path("a\0b")) == {}
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(OSError, match="directory"):
+            code_generator.read_metadata(path)

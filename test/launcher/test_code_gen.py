@@ -291,7 +291,7 @@ def test_a_template_parameter_that_nothing_tells(source: Path) -> None:
         "structure for LayoutA (looked at: "
     )
     with pytest.raises(InputError, match="'uint32_t rows' of tile is not known"):
-        generate("tile", arguments=[ARRAY])
+        generate("tile", arguments=[ARRAY.astype(numpy.float32)])
 
 
 def test_a_pack_of_parameters_is_refused(source: Path) -> None:

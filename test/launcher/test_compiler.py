@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +24,7 @@ import pytest
 from utils.kernels import FAST, python, running, wait_until, write
 
 from mskpp.errors import ArgumentError, BackendError, CompileError, FileError, InputError, TimeLimitError, UnsafeError
-from mskpp.launcher import CompiledKernel, KernelInvokeConfig, Launcher, compile, compile_executable, compiler
+from mskpp.launcher import CompiledKernel, KernelInvokeConfig, Launcher, compile, compile_executable, compiler, record
 
 SOURCE = '#include "value.h"\n__global__ __aicore__ void k(GM_ADDR x) { x[GetBlockIdx()] = VALUE; }\n'
 
@@ -205,15 +208,15 @@ def test_a_record_cut_at_any_byte_is_a_miss(builds: Builds) -> None:
     whole = builds.record.read_bytes()
     assert json.loads(whole)["kernel"] is not None
     fixed = {key: value for key, value in json.loads(whole).items() if key not in ("included", "output")}
-    assert compiler.is_current(builds.output, fixed)
+    assert record.is_current(builds.output, fixed)
     for length in range(len(whole)):
         builds.record.write_bytes(whole[:length])
-        assert not compiler.is_current(builds.output, fixed), length
+        assert not record.is_current(builds.output, fixed), length
     for at in range(len(whole)):
         builds.record.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
-        assert not compiler.is_current(builds.output, fixed), at
+        assert not record.is_current(builds.output, fixed), at
     builds.record.write_bytes(whole)
-    assert compiler.is_current(builds.output, fixed)
+    assert record.is_current(builds.output, fixed)
 
 
 def test_nothing_is_reused_where_the_compiler_does_not_say_what_it_read(generated: str, tmp_path: Path) -> None:
@@ -259,8 +262,6 @@ def test_processes_that_compile_to_one_output(generated: str, tmp_path: Path) ->
         print(Path(kernel._library._path).read_text()[-100:] == sys.argv[1] * 100)
     """
     program = write(tmp_path / "many.py", code)
-    import sys
-
     children = [
         subprocess.Popen([sys.executable, program, str(i)], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
         for i in range(4)
@@ -504,3 +505,414 @@ def test_no_temporary_file_is_left(generated: str, tmp_path: Path, monkeypatch: 
     assert left == ["mskpp-kernel", "mskpp-locks"]
     del kernel
     assert [path.name[:11] for path in (tmp_path / "temporary").iterdir()] == ["mskpp-locks"]
+
+
+# ---------------------------------------------------------------------------------------- what others hold or put there
+
+
+def test_a_fork_taken_while_compiling_holds_nothing_up(generated: str, tmp_path: Path) -> None:
+    slow, fast = script("touch begun; sleep 0.5; cp $1 $2", "slow.sh"), script("cp $1 $2")
+    child = python(
+        tmp_path,
+        f"""
+        import os, signal, threading, time
+        from mskpp.launcher import compile
+        first = threading.Thread(target=compile, args=({slow!r}, "gen.cpp"))
+        first.start()
+        while not os.path.exists("begun"):
+            time.sleep(0.01)
+        fork = os.fork()
+        if fork == 0:
+            time.sleep(60)
+            os._exit(0)
+        first.join()
+        compile({fast!r}, "gen.cpp", timeout=5)
+        print("compiled")
+        os.kill(fork, signal.SIGKILL)
+        """,
+    )
+    assert child.communicate(timeout=30) == ("compiled\n", "")
+
+
+def test_waiting_for_another_compilation_has_a_limit(generated: str, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with (
+        compiler.locked(tmp_path / "_gen_module.so", "x", None),
+        pytest.raises(
+            TimeLimitError,
+            match=rf"compile: another compilation to the same output \(of process {os.getpid()}, or of a fork of it\) "
+            r"did not end within 0\.3 s; .*_gen_module\.so$",
+        ),
+    ):
+        compile(script("touch ran; cp $1 $2"), generated, timeout=0.3)
+    assert 0.2 < time.monotonic() - begin < 5 and not Path("ran").exists()
+    with compiler.locked(tmp_path / "x.so", "x", 5.0) as left:
+        assert left == 5.0
+    compile("build.sh", generated, timeout=5)
+
+
+def lock_of(output: Path) -> Path:
+    with compiler.locked(output, "x", None):
+        folder = Path(tempfile.gettempdir()) / f"mskpp-locks-{os.geteuid()}"
+        return max(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+
+
+@pytest.mark.parametrize("put", [os.mkdir, os.mkfifo, lambda path: os.symlink("victim", path)])
+def test_something_else_where_the_lock_is(
+    generated: str, tmp_path: Path, put: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    lock = lock_of(tmp_path / "_gen_module.so")
+    lock.unlink()
+    put(lock)
+    with pytest.raises(FileError, match=r"compile: the lock .*mskpp-locks-.*; remove it"):
+        compile(script("cp $1 $2"), generated)
+    assert not Path("victim").exists()
+
+
+def test_the_folder_of_locks_is_somebody_elses(
+    generated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write(tmp_path / f"mskpp-locks-{os.geteuid()}", "a file")
+    compile(script("cp $1 $2"), generated)
+    assert len(list((tmp_path / "cache" / "mskpp" / "locks").iterdir())) == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    with pytest.raises(
+        FileError, match=r"compile: there is no folder for locks; set TMPDIR to .*mskpp-locks.*/dev/null"
+    ):
+        compile("build.sh", generated)
+
+
+def test_no_folder_for_temporary_files(generated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(FileError, match=r"compile: no folder for temporary files can be made: No such file .* TMPDIR"):
+        compile(script("cp $1 $2"), generated)
+
+
+@pytest.mark.parametrize("more", [0, 1, 2, 3, 5, 8, 11])
+def test_no_more_open_files(generated: str, tmp_path: Path, more: int) -> None:
+    name = script("cp $1 $2")
+    child = python(
+        tmp_path,
+        f"""
+        import os, resource
+        from mskpp.errors import MskppError
+        from mskpp.launcher import compile
+        compile({name!r}, "gen.cpp")  # imports what it needs
+        used = max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + {more}, 4096))
+        try:
+            compile({name!r}, "gen.cpp")
+            print("fine")
+        except MskppError as error:
+            print("Too many open files" in str(error) or str(error))
+        """,
+    )
+    out, err = child.communicate(timeout=30)
+    assert out in ("True\n", "fine\n") and err == ""
+
+
+# ------------------------------------------------------------------------------------------------ what is not reused
+
+
+REPLACE = "cp -p new.h other.h; mv other.h value.h"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        REPLACE,
+        f"{REPLACE}; touch -d '1 year ago' value.h",
+        "ln -sf new.h link.h",
+        "cp -p gen.cpp kept; echo >> gen.cpp; mv kept gen.cpp",  # and back
+    ],
+)
+def test_what_is_replaced_while_it_is_compiled(builds: Builds, change: str) -> None:
+    write(Path("new.h"), "#define VALUE 2\n")
+    Path("link.h").symlink_to("value.h")
+    os.utime("new.h", (1e9, 1e9))
+    note = f"printf '%s\\n' {builds.folder}/link.h >> \"$MSKPP_DEPENDENCIES\"\n"
+    script(f"{FAKE.format(folder=builds.folder)}{note}{change}\n", "build.sh")
+    assert builds.again()
+    assert not builds.record.exists()
+    assert builds.again()
+    script(FAKE.format(folder=builds.folder) + note, "build.sh")
+    assert builds.again()
+    assert not builds.again()
+
+
+def test_a_clock_that_went_back() -> None:
+    now = record.Moment.now()
+    assert not now.clock_went_back()
+    assert record.Moment(now.real_ns + 60 * 10**9, now.steady_ns).clock_went_back()
+
+
+def test_a_file_written_just_before_counts_as_unchanged(tmp_path: Path) -> None:
+    for number in range(20):
+        path = write(tmp_path / "x", str(number))
+        now = record.Moment.now()
+        assert record.unchanged(path, now) == record.digest(path)
+        path.write_text("later")
+        assert record.unchanged(path, now) is None
+
+
+def test_libraries_and_headers_that_come_first(generated: str, tmp_path: Path) -> None:
+    write(Path("value.h"), "#include <number.h>\n")
+    for name in ("inc1", "inc2", "lib1", "lib2"):
+        Path(name).mkdir()
+
+    def library(path: str, value: int) -> None:
+        write(Path("l.cpp"), f'extern "C" int value() {{ return {value}; }}\n')
+        subprocess.run("g++ -fPIC -c l.cpp && rm -f new.a && ar rc new.a l.o", shell=True, check=True)
+        os.replace("new.a", path)
+
+    def made(*more: str) -> tuple[int, bool]:
+        before = Path("_gen_module.so").stat().st_ino if Path("_gen_module.so").exists() else 0
+        options = [*FAST, "-Iinc1", "-Iinc2", "-Llib1", "-L", "lib2", "-lmy", *more]
+        kernel = compile(gen_file=generated, options=options, use_cache=True)
+        return stored(kernel), Path("_gen_module.so").stat().st_ino != before
+
+    library("lib2/libmy.a", 1)
+    write(Path("inc2/number.h"), 'extern "C" int value();\n#define VALUE value()\n')
+    assert made() == (1, True)
+    assert made() == (1, False)
+    library("lib2/libmy.a", 2)
+    assert made() == (2, True)
+    library("lib1/libmy.a", 3)
+    assert made() == (3, True)
+    assert made() == (3, False)
+    write(Path("inc1/number.h"), "#define VALUE 4\n")
+    assert made() == (4, True)
+    assert made() == (4, False)
+    assert made("-Wl,lib1/libmy.a")[1] and made("-Wl,lib1/libmy.a")[1]  # in a way that nobody looks through
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), lambda path: os.mkdir(path)])
+def test_what_is_no_regular_file_is_not_waited_for(builds: Builds, put: Callable[[Path], None]) -> None:
+    """As a file that was included, and as the record."""
+    (builds.folder / "value.h").unlink()
+    put(builds.folder / "value.h")
+    assert builds.again() and builds.again()
+    builds.record.unlink(missing_ok=True)
+    put(builds.record)
+    if builds.record.is_dir():
+        with pytest.raises(
+            FileError, match=r"compile: .*so\.mskpp, where the record .* will be, cannot be .*: a folder; remove"
+        ):
+            builds.again()
+    else:
+        assert builds.again()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 200_000, b'{"included": ' + b"[" * 200_000, b'{"included": {"a\\u0000": "x"}}', b" " * (17 << 20)],
+    ids=["brackets", "brackets inside", "NUL", "huge"],
+)
+def test_records_made_to_do_harm(builds: Builds, data: bytes) -> None:
+    builds.record.write_bytes(data)
+    assert builds.again()
+    assert not builds.again()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'rm -f "$MSKPP_DEPENDENCIES"; mkfifo "$MSKPP_DEPENDENCIES"',
+        'printf "/a\\0b\\n" >> "$MSKPP_DEPENDENCIES"',
+        'rm -f "$MSKPP_DEPENDENCIES"; ln -s /dev/zero "$MSKPP_DEPENDENCIES"',
+        'echo /dev/zero >> "$MSKPP_DEPENDENCIES"',
+        'echo /proc/self/mem >> "$MSKPP_DEPENDENCIES"',
+        'rm -rf "$(dirname "$MSKPP_DEPENDENCIES")"',
+    ],
+)
+def test_dependencies_made_to_do_harm(builds: Builds, text: str) -> None:
+    script(FAKE.format(folder=builds.folder) + text + "\n", "build.sh")
+    assert builds.again() and builds.again()
+
+
+@pytest.mark.parametrize("source", [5, "a\0b", ["a"], "\ud800", "/dev/zero", "a" * 5000, None, {}])
+def test_metadata_that_names_odd_sources(generated: str, source: object) -> None:
+    lines = Path(generated).read_text().split("\n")
+    lines[1] = "// mskpp: " + json.dumps({"source": source})
+    write(Path("odd.cpp"), "\n".join(lines))
+    compile(script("cp $1 $2"), "odd.cpp", use_cache=True)
+    lines[1] = "// mskpp: " + "[" * 60_000
+    write(Path("odd.cpp"), "\n".join(lines))
+    compile(script("cp $1 $2"), "odd.cpp", use_cache=True)
+
+
+# -------------------------------------------------------------------------------------------- files that must not go
+
+
+def test_the_record_may_not_be_what_is_compiled(generated: str, tmp_path: Path) -> None:
+    name = script("cp $1 $2", "build.mskpp")
+    shutil.copy(generated, "source.mskpp")
+    for arguments in ((name, generated, "build"), (None, "source.mskpp", "source")):
+        with pytest.raises(
+            InputError, match=r"output_bin_path is one whose record would be .*\.mskpp, which is what is to"
+        ):
+            compile_executable(*arguments)
+    assert Path(name).exists() and Path("source.mskpp").exists()
+
+
+@pytest.mark.parametrize("victim", ["gen.cpp", "k.cpp", "b.sh"])
+def test_another_name_of_what_is_compiled(generated: str, victim: str) -> None:
+    name = script("cp $1 $2", "b.sh")
+    os.link(victim, "out.so")
+    with pytest.raises(
+        InputError, match=rf"out\.so, which is what is to be compiled \(.*{victim}, of which it is another"
+    ):
+        compile(name, generated, "out.so")
+    assert Path(victim).stat().st_nlink == 2
+
+
+def test_the_binary_and_library_that_generated_code_names(generated: str, tmp_path: Path) -> None:
+    write(Path("user.so"), "the user's")
+    for key, call in (("binary", compiler.compile_kernel_binary), ("library", compiler.compile_tiling)):
+        write(Path("named.cpp"), f'//\n// mskpp: {{"{key}": "{tmp_path}/user.so"}}\n')
+        with pytest.raises(InputError, match=r"output_bin_path is .*user\.so, which is what is to be compiled"):
+            call("named.cpp", "user.so", backend="host")
+    assert Path("user.so").read_text() == "the user's"
+
+
+def test_launch_code_is_not_written_over_the_kernel(generated: str) -> None:
+    os.link("k.cpp", "hard.cpp")
+    for name in ("k.cpp", "hard.cpp"):
+        with pytest.raises(
+            InputError, match=rf"code_gen: gen_file is .*{name}, which is kernel_src_file of the config"
+        ):
+            Launcher(KernelInvokeConfig("k.cpp", "k")).code_gen(name)
+    assert Path("k.cpp").read_text() == SOURCE
+
+
+# ---------------------------------------------------------------------------------------------- what a script leaves
+
+
+LEFT = ['echo half > "$2"', 'mkdir -p "$2/a"', 'mkfifo "$2"', 'ln -s "$PWD/victim" "$2"', 'ln -s /nonexistent "$2"']
+
+
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.parametrize(("end", "error"), [("exit 3", CompileError), ("sleep 60", TimeLimitError), ("", CompileError)])
+def test_nothing_half_done_is_left(generated: str, left: str, end: str, error: type[Exception]) -> None:
+    write(Path("victim"), "the user's")
+    write(Path("out.so"), "of before")
+    if left == LEFT[0] and not end:
+        error, end = InputError, "true"  # a whole output, though no library: that is found when it is loaded
+    with pytest.raises(error):
+        compile(script(f"{left}; {end or 'true'}"), generated, "out.so", timeout=0.5 if "sleep" in end else 20)
+    assert os.path.lexists("out.so") == (error is InputError)
+    assert Path("victim").read_text() == "the user's"
+    compile(script("cp $1 $2"), generated, "out.so")
+
+
+def test_an_interrupt_leaves_nothing(generated: str, tmp_path: Path) -> None:
+    name = script(f'echo half > "$2"; touch begun; exec sleep {LONG}7')
+    child = python(
+        tmp_path,
+        f"""
+        import os
+        from mskpp.launcher import compile
+        try:
+            compile({name!r}, "gen.cpp")
+        except KeyboardInterrupt:
+            print(os.path.exists("_gen_module.so"))
+        """,
+    )
+    assert wait_until(lambda: (tmp_path / "begun").exists())
+    child.send_signal(signal.SIGINT)
+    assert child.communicate(timeout=20) == ("False\n", "")
+
+
+def test_what_compilers_write_is_the_users_alone_and_goes(
+    generated: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    text = (
+        f"umask > said; echo x > object.o; mktemp -d; mkdir $TMPDIR/mskpp-cc-1; touch begun; [ -z $1 ] || sleep {LONG}8"
+    )
+    with pytest.raises(TimeLimitError):
+        compile(script(text), generated, timeout=0.5)
+    assert Path("said").read_text() == "0077\n" and Path("object.o").stat().st_mode & 0o777 == 0o600
+    assert [path.name[:11] for path in (tmp_path / "temporary").iterdir()] == ["mskpp-locks"]
+
+
+def test_control_characters_of_a_compiler_do_not_reach_the_terminal(generated: str) -> None:
+    with pytest.raises(CompileError, match=r"\n  a\N{REPLACEMENT CHARACTER}\[2J\tb\N{REPLACEMENT CHARACTER}$"):
+        compile(script("printf 'a\\033[2J\\tb\\233' >&2; exit 1"), generated)
+    with pytest.raises(TimeLimitError, match=r"\n  a\N{REPLACEMENT CHARACTER}\[2J"):
+        compile(script("printf 'a\\033[2J\\n'; sleep 60"), generated, timeout=0.5)
+
+
+# ---------------------------------------------------------------------------------------------------- odd arguments
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e12, 10**400, 1e8 + 1, None, 50])
+def test_limits_that_are_none(generated: str, timeout: float | None) -> None:
+    compile(script("cp $1 $2"), generated, timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -math.inf, math.nan, -(10**400), -(10**5000)], ids=list("abcdef"))
+def test_limits_that_cannot_be(generated: str, timeout: float) -> None:
+    with pytest.raises(InputError, match=r"compile: timeout is .*; it must be above 0"):
+        compile(script("cp $1 $2"), generated, timeout=timeout)
+    with pytest.raises(ArgumentError, match="compile: timeout is True; give a number"):
+        compile("build.sh", generated, timeout=True)
+
+
+@pytest.mark.parametrize(("option", "reason"), [("-D\ud800", "half a surrogate pair"), ("-D\0", "a NUL character")])
+def test_options_that_no_program_can_get(generated: str, option: str, reason: str) -> None:
+    with pytest.raises(InputError, match=f"compile: the option .* has {reason}"):
+        compile(gen_file=generated, options=[option])
+
+
+def test_options_that_are_too_long(generated: str) -> None:
+    with pytest.raises(FileError, match=r"compile: .* cannot be started: Argument list too long"):
+        compile(gen_file=generated, options=["-D" + "x" * 300_000])
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("#!/bin/sh\nexec sleep 60\n", TimeLimitError, "backend host: .*/cxx --version: .* did not end within 0.5 s"),
+        ("\x7fELF nonsense", BackendError, "backend host: .*/cxx --version: .*Exec format error.*MSKPP_CXX"),
+        ("#!/bin/sh\nprintf 'caf\\351\\n'; [ $# = 1 ] || exit 1\n", CompileError, "exit code 1"),
+    ],
+)
+def test_compilers_that_do_not_tell_their_version(
+    generated: str, tmp_path: Path, text: str, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "cxx", text.encode()).chmod(0o700)
+    monkeypatch.setenv("MSKPP_CXX", str(tmp_path / "cxx"))
+    with pytest.raises(error, match=message):
+        compile(gen_file=generated, timeout=0.5 if error is TimeLimitError else 20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's file takes root")
+def test_an_output_of_another_user_in_a_sticky_folder(generated: str, tmp_path: Path) -> None:
+    """One that may not be removed: a child without root's rights tries."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    write(shared / "out.so", "another's")
+    os.chown(shared, 4242, 4242)
+    os.chown(shared / "out.so", 4242, 4242)
+    code = f"""
+        import os
+        from pathlib import Path
+        from mskpp.errors import FileError
+        from mskpp.launcher import compiler
+        os.setresuid(4243, 4243, 4243)
+        try:
+            compiler.remove(Path({str(shared / "out.so")!r}), "compile")
+        except FileError as error:
+            print(error)
+    """
+    out, err = python(tmp_path, code).communicate(timeout=30)
+    assert re.search(
+        r"compile: .*out\.so cannot be replaced: (Operation not permitted|Permission denied); remove", out
+    ), err

@@ -28,7 +28,7 @@ from mskpp.errors import (
     TimeLimitError,
     UnsafeError,
 )
-from mskpp.launcher import binary, session, tiling
+from mskpp.launcher import binary, compiler, session, tiling
 from mskpp.launcher.binary import KernelBinaryInvokeConfig
 from mskpp.launcher.code_generator import Launcher
 from mskpp.launcher.compiler import compile_kernel_binary, compile_tiling
@@ -243,6 +243,16 @@ def bad(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[fl
             "wrong attribute",
             "failed with status 9\n  mskpp tiling: attribute 0, 'alpha', is of type int but is read as another",
         ),
+        (
+            "attribute beyond",
+            "crashed with SIGSEGV (memory that is not its own)\n  mskpp tiling: attribute 1 is read, but 1 are given "
+            "(attributes count from 0, in their order)",
+        ),
+        (
+            "attribute beyond, and talk",
+            "crashed with SIGSEGV (memory that is not its own)\n  mskpp tiling: attribute 1 is read, but 1 are given "
+            "(attributes count from 0, in their order)\n  line 9",
+        ),
     ],
 )
 def test_failing_tiling_function(
@@ -252,6 +262,154 @@ def test_failing_tiling_function(
     with pytest.raises(LaunchError) as raised:
         bad(60)()
     assert f"tiling_func: the tiling function of 'BadCustom' {message}" in str(raised.value)
+
+
+DONE = '{"code": 0, "error": "", "names": [], "status": 0, "blockdim": 1, "workspace_size": 1, "tiling_key": 1}'
+TO_FOLDER = r"""cd "$(dirname "$(tr '\0' '\n' < /proc/$PPID/cmdline | tail -n 1)")" || exit
+case "$PWD" in */mskpp-tiling-*) ;; *) exit 1 ;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ("{}", "code is None"),
+        ("[]", "it holds []"),
+        ("7", "it holds 7"),
+        ("{", "Expecting property name"),
+        ("\xff", "Expecting value"),
+        ('{"code": 99}', "code is 99"),
+        ('{"code": true}', "code is True"),
+        ('{"code": 0, "blockdim": "x", "workspace_size": [], "tiling_key": null}', "status is None"),
+        (DONE.replace('"blockdim": 1', '"blockdim": "x"'), "blockdim is 'x'"),
+        (DONE.replace('"blockdim": 1', '"blockdim": -1'), "blockdim is -1"),
+        (DONE.replace('"blockdim": 1', '"blockdim": 4294967296'), "blockdim is 4294967296"),
+        (DONE.replace('"workspace_size": 1', '"workspace_size": -5'), "workspace_size is -5"),
+        (DONE.replace('"tiling_key": 1', '"tiling_key": 1.5'), "tiling_key is 1.5"),
+        (DONE.replace("[]", "5"), "error and names are no texts"),
+        ('{"code": 5, "error": 5}', "error and names are no texts"),
+        (DONE, "there is no tiling data beside it"),
+    ],
+)
+def test_tiling_function_that_writes_its_own_result(
+    bad: Callable[[float], TilingCall], monkeypatch: pytest.MonkeyPatch, result: str, reason: str
+) -> None:
+    monkeypatch.setenv("BAD", "shell")
+    monkeypatch.setenv("RESULT", result)
+    monkeypatch.setenv("COMMAND", TO_FOLDER + 'printf %s "$RESULT" > result.json')
+    with pytest.raises(LaunchError) as raised:
+        bad(60)()
+    message = "tiling_func: the tiling function of 'BadCustom' changed the file of its result ("
+    assert str(raised.value).startswith(message + reason)
+    assert "); it must leave files of mskpp alone" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("mkfifo result.json", "it is not a regular file"),
+        ("ln -s /dev/zero result.json", "Too many levels of symbolic links"),
+        ("mkdir result.json", "Is a directory"),
+        ("truncate -s 100M result.json", "it has more than 67,108,864 bytes"),
+        ("head -c 100000 /dev/zero | tr '\\0' '[' > result.json", ""),
+        ("""printf %s "$RESULT" > result.json; mkfifo data""", "it is not a regular file"),
+        ("""printf %s "$RESULT" > result.json; truncate -s 131073 data""", "it has more than 131,072 bytes"),
+        ("""printf %s "$RESULT" > result.json; ln -s /etc/passwd data""", "Too many levels of symbolic links"),
+    ],
+)
+def test_tiling_function_that_replaces_the_files(
+    bad: Callable[[float], TilingCall], monkeypatch: pytest.MonkeyPatch, command: str, reason: str
+) -> None:
+    monkeypatch.setenv("BAD", "shell")
+    monkeypatch.setenv("RESULT", DONE)
+    monkeypatch.setenv("COMMAND", TO_FOLDER + command)
+    with pytest.raises(LaunchError) as raised:
+        bad(60)()
+    assert f"changed the file of its result ({reason}" in str(raised.value)
+
+
+def test_tiling_function_that_removes_the_folder(
+    bad: Callable[[float], TilingCall], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BAD", "shell")
+    monkeypatch.setenv("ELSEWHERE", str(tmp_path))
+    (tmp_path / "kept").touch()
+    for then in ("", '; ln -s "$ELSEWHERE" "$d"', '; touch "$d"'):
+        monkeypatch.setenv("COMMAND", TO_FOLDER + 'd="$PWD"; cd /; rm -rf "$d"' + then)
+        with pytest.raises(LaunchError, match=r"ended its process without a result|changed the file of its result"):
+            bad(60)()
+    assert (tmp_path / "kept").exists()
+
+
+def test_files_in_the_way_of_the_result(bad: Callable[[float], TilingCall], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAD", "shell, then on")
+    monkeypatch.setenv("COMMAND", TO_FOLDER + "mkfifo result.json && ln -s /dev/full data")
+    assert bad(60)() == {"blockdim": 1, "workspace_size": 0, "tiling_key": 0, "tiling_data": b""}
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error", "message"),
+    [
+        (float("inf"), InputError, "timeout is inf; allowed are seconds above 0 and up to 1,000,000, or None for no"),
+        (float("nan"), InputError, "timeout is nan"),
+        (1e12, InputError, "timeout is 1000000000000.0"),
+        (10**400, InputError, "timeout is 1000000"),
+        pytest.param(10**5000, InputError, "timeout is int", id="large"),
+        (0, InputError, "timeout is 0"),
+        (-1, InputError, "timeout is -1"),
+        (True, ArgumentError, "timeout is True; give a number, or None for no limit"),
+        ("x", ArgumentError, "timeout is 'x'; give a number"),
+    ],
+)
+def test_refused_timeout(timeout: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        tiling_func("AddCustom", [], [], timeout=timeout)
+    assert str(raised.value).startswith(f"tiling_func: {message}")
+    assert not Path("mindstudio_mskpp_gen").exists()
+
+
+def test_longest_timeout(bad: Callable[[float | None], TilingCall], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BAD", raising=False)
+    assert bad(1_000_000)()["blockdim"] == bad(None)()["blockdim"] == 1
+
+
+def test_damaged_library_of_an_earlier_call(
+    project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call() -> TilingOutput:
+        return tiling_func("AddCustom", [np.zeros(16)], [], project / "add_custom.so")
+
+    call()
+    folder = Path("mindstudio_mskpp_gen")
+    (library,) = folder.glob("*.so")
+    whole = library.read_bytes()
+    compiled = []
+
+    def stand_in(source: str, output: str, *, backend: str) -> None:  # the compiler takes long
+        compiled.append(source)
+        Path(output).write_bytes(whole)
+
+    monkeypatch.setattr(compiler, "compile_tiling", stand_in)
+    assert call().blockdim == 8 and not compiled
+    content = {"empty": b"", "text": b"text" * 99, "cut": whole[:-1], "only the head": whole[:64]}
+    for damage in (*content, "folder", "link", "link to nothing", "pipe"):
+        library.unlink()
+        if damage == "folder":
+            library.mkdir()
+            (library / "kept").touch()
+        elif damage == "pipe":
+            os.mkfifo(library)
+        elif damage.startswith("link"):
+            library.symlink_to("/etc/passwd" if damage == "link" else tmp_path / "absent")
+        else:
+            library.write_bytes(content[damage])
+        compiled.clear()
+        for _ in range(2):
+            assert call().blockdim == 8
+        assert len(compiled) == 1, damage
+        assert library.read_bytes() == whole and not library.is_symlink()
+    assert [path.parent.name.endswith(".aside") for path in folder.rglob("kept")] == [True]
+    assert "is a folder, a library belongs there; it was renamed to" in caplog.text
 
 
 def test_hanging_tiling_function(bad: Callable[[float], TilingCall], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +449,18 @@ def test_unknown_operator_and_wrong_library(project: Path) -> None:
     assert session.latest_tiling() is None
 
 
+def test_library_with_many_operators(tmp_path: Path) -> None:
+    (tmp_path / "many.cpp").write_text(
+        '#include "register/op_impl_registry.h"\n'
+        "static ge::graphStatus Any(gert::TilingContext*) { return ge::GRAPH_SUCCESS; }\n"
+        + "".join(f"IMPL_OP_OPTILING(Op{n}).Tiling(Any);\n" for n in range(100))
+    )
+    run("g++", "-shared", "-fPIC", "-O0", f"-I{INCLUDE}", f"-I{INCLUDE / 'host'}", "many.cpp", "-o", "many.so")
+    with pytest.raises(InputError) as raised:
+        tiling_func("Op100", [np.zeros(1)], [], "many.so")
+    assert re.search(r"did you mean 'Op\d+'\? It has: (Op\d+, ){19}Op\d+ and 80 more$", str(raised.value))
+
+
 def test_libraries_in_one_process_keep_apart(project: Path) -> None:
     code = (
         "import ctypes, sys\n"
@@ -325,9 +495,28 @@ def test_compiled_call_that_cannot_be_loaded(project: Path, tmp_path: Path, capl
     with pytest.raises(BackendError):
         tiling_runner(tmp_path / "x.cpp", tmp_path / "absent.so")()
     assert "'AddCustom' sees no values of its inputs" in caplog.text and "x.cpp.values is missing" in caplog.text
-    (tmp_path / "x.cpp.values").write_bytes(bytes(8))
+    (tmp_path / "x.cpp.values").write_bytes(tiling.VALUES_MARK + bytes(8))
     with pytest.raises(InputError, match=r"x\.cpp\.values has fewer than the 24 bytes of values"):
         tiling_runner(tmp_path / "x.cpp", tmp_path / "absent.so")
+    (tmp_path / "x.cpp.values").write_bytes(bytes(999))
+    with pytest.raises(InputError, match=r"x\.cpp\.values is no file of values that mskpp wrote"):
+        tiling_runner(tmp_path / "x.cpp", tmp_path / "absent.so")
+    (tmp_path / "x.cpp.values").unlink()
+    for make in (Path.mkdir, lambda path: path.symlink_to("absent"), os.mkfifo):
+        make(tmp_path / "x.cpp.values")
+        with pytest.raises(FileError, match=r"x\.cpp\.values, the values of the inputs, cannot be read"):
+            tiling_runner(tmp_path / "x.cpp", tmp_path / "absent.so")
+        (tmp_path / "x.cpp.values").rename(tmp_path / f"was{os.urandom(4).hex()}")
+
+
+def test_values_beside_the_source_reach_the_function(project: Path) -> None:
+    attr = {"factor": 1.0, "axes": [1], "mode": "", "transpose": False, "axis": 0, "rows": [[1], [2, 3]],
+            "weights": [1.0], "switches": [True]}  # fmt: skip
+    given = TilingConfig(
+        "ScaleCustom", [np.zeros(1, np.int32), np.array([1, 77])], [], project / "scale_custom.so", attr=attr
+    )
+    data = compile_tiling(Launcher(given).code_gen("scale.cpp"), "scale.so")()["tiling_data"]
+    assert struct.unpack("=q", data[40:48]) == (77,)
 
 
 def test_tiling_output_of_a_dict() -> None:
@@ -385,6 +574,57 @@ def test_functions_of_a_host_binary(binaries: Callable[[str], Path]) -> None:
         binary.host_functions(binaries("a_1 b_1"), 1)
     with pytest.raises(InputError, match="exports no kernel; a binary for the host is compiled by mskpp-cc"):
         binary.host_functions(binaries("mskpp_y"), 0)
+
+
+def test_a_binary_with_many_functions(tmp_path: Path) -> None:
+    path = tmp_path / "many.o"
+    (tmp_path / "many.c").write_text("".join(f"void k_{n}(void) {{}}\n" for n in range(5000)))
+    run("gcc", "-shared", "-fPIC", "-O0", tmp_path / "many.c", "-o", path)
+    assert binary.host_functions(path, 7) == ["k_7"]
+    with pytest.raises(InputError) as raised:
+        binary.host_functions(path, 99999)
+    assert str(raised.value).endswith("it has: " + ", ".join(f"{n} (k_{n})" for n in range(20)) + " and 4,980 more")
+
+
+def test_a_symbol_with_more_digits_than_a_key_has() -> None:
+    assert binary.name_and_key("k_" + "9" * 5000) == ("k_" + "9" * 5000, 0)
+
+
+def test_damaged_binaries(binaries: Callable[[str], Path], tmp_path: Path) -> None:
+    good = binaries("k_0 k_1").read_bytes()
+    (headers,) = struct.unpack_from("<Q", good, 0x28)
+    random = np.random.default_rng(7)
+    path = tmp_path / "k.o"
+    refused = 0
+    for number in range(300):
+        data = bytearray(good)
+        for _ in range(random.choice([1, 2, 5])):
+            places = [random.integers(64), random.integers(headers, len(data)), random.integers(len(data))]
+            data[random.choice(places)] = random.choice([0, 1, 255, 127, random.integers(256)])
+        path.write_bytes(data[: random.integers(len(data))] if number % 10 == 0 else data)
+        for table in (".symtab", ".dynsym"):
+            try:
+                binary.symbols(path, "who", table)
+            except InputError as error:
+                assert str(error).startswith(f"who: {path} cannot be read as a kernel binary (")
+                refused += 1
+    assert refused
+    # The name of a section, the size or the place of .dynsym far outside the file: seek takes no such offset.
+    entries, size = struct.unpack_from("<H", good, 0x3C)[0], 64
+    for field in (0x10, 0x18, 0x20, 0x38):
+        for value in (0, 1, 2**40, 2**63, 2**64 - 1):
+            data = bytearray(good)
+            for entry in range(entries):
+                if struct.unpack_from("<I", data, headers + entry * size + 4)[0] in (3, 11):
+                    struct.pack_into("<Q", data, headers + entry * size + field, value)
+            path.write_bytes(data)
+            try:
+                binary.symbols(path, "who", ".dynsym")
+            except InputError:
+                refused += 1
+    path.unlink()
+    with pytest.raises(FileError, match=r"^who: .*k\.o cannot be read: No such file"):
+        binary.symbols(path, "who", ".dynsym")
 
 
 def as_text(tmp_path: Path, path: Path, given: str) -> str:

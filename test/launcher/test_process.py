@@ -96,6 +96,11 @@ def tree_numbers(folder: Path) -> list[int]:
 # Results
 
 
+@pytest.mark.parametrize("timeout", [float("inf"), 1e300, 10**400, None])
+def test_a_time_limit_of_years_is_none(timeout: float | None) -> None:
+    assert run(["true"], timeout=timeout, who="t").returncode == 0
+
+
 def test_output_and_code() -> None:
     done = run(bash("echo out; echo err >&2; exit 3"), timeout=10, who="t")
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,38 @@ def test_a_kernel_that_is_not_there(tmp_path: Path, source: str, message: str) -
     with pytest.raises(InputError) as caught:
         read(tmp_path, source, "kernel_ad")
     assert str(caught.value) == f"KernelInvokeConfig: {message}"
+
+
+def test_includes_that_no_file_can_have_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "circle.h").symlink_to("elcric.h")
+    (tmp_path / "elcric.h").symlink_to("circle.h")
+    (tmp_path / "folder.h").mkdir()
+    os.mkfifo(tmp_path / "pipe.h")
+    with open(tmp_path / "large.h", "wb") as large:
+        large.write(b"__global__ void k(int large);\n")
+        large.truncate((64 << 20) + 1)
+    names = [b"a\0b", b"x" * 300, b"y/" * 3000, b"circle.h", b"folder.h", b"pipe.h", b"large.h", b"\xff\xfe.h"]
+    names += [b"/proc/self/mem", b"/dev/zero", b"/dev/tty", b"a.cpp/x.h"]
+    includes = b"".join(b'#include "%s"\n' % name for name in names)
+    write(tmp_path / "last.h", "__global__ void k(int last);\n")
+    assert read(tmp_path, includes + b'#include "last.h"\n').declaration == "void k(int last)"
+    with pytest.raises(InputError, match=r"a\.cpp has no function 'other'"):
+        read(tmp_path, includes, "other")
+
+
+def test_a_source_that_is_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.cpp")
+    for name in ("a.cpp", "absent.cpp", "a\0b", "x" * 300):
+        with pytest.raises(InputError, match="has no function 'k'; Functions found: none"):
+            read_signature(tmp_path / name, "k")
+
+
+def test_many_includes_and_functions(tmp_path: Path) -> None:
+    includes = "".join(f'#include "absent{n}.h"\n' for n in range(50_000))
+    functions = "".join(f"__global__ void f{n}();\n" for n in range(5000))
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, includes + functions)
+    assert str(caught.value).endswith(f"{', '.join(f'f{n}' for n in range(20))} and 4,980 more")
 
 
 @pytest.mark.parametrize(

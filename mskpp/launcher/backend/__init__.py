@@ -72,8 +72,9 @@ class Backend(Protocol):
         """The environment in which a user's build script runs."""
         ...
 
-    def identity(self) -> str:
-        """What a compiled file depends on besides its sources: compiler, version, toolkit."""
+    def identity(self, timeout: float = 60.0) -> str:
+        """What a compiled file depends on besides its sources: compiler, version, toolkit. ``timeout``: the seconds
+        that the compiler has to tell."""
         ...
 
     def load(self, path: Path, metadata: dict[str, Any], limits: Limits | None = None) -> Library:

@@ -158,9 +158,9 @@ class Ascend:
         front = os.pathsep.join(dict.fromkeys(folders))
         yield {**os.environ, "ASCEND_HOME_PATH": str(self._home), "PATH": f"{front}{os.pathsep}{path}"}
 
-    def identity(self) -> str:
+    def identity(self, timeout: float = 60.0) -> str:
         compiler = self.compiler()
-        done = process.run([str(compiler), "--version"], timeout=60, who="bisheng --version")
+        done = process.run([str(compiler), "--version"], timeout=timeout, who="bisheng --version")
         return f"ascend {self._home} {compiler} {done.stdout.strip()!r}"
 
     def load(self, path: Path, metadata: dict[str, Any], limits: process.Limits | None = None) -> AscendLibrary:

@@ -17,7 +17,6 @@ import shlex
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -63,11 +62,14 @@ class Host:
                 front.chmod(0o700)
             yield {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
-    def identity(self) -> str:
+    def identity(self, timeout: float = 60.0) -> str:
         compiler = cc.compiler()
         if not compiler:
             raise BackendError(f"backend host: {cc.no_compiler()}")
-        done = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False, timeout=60)
+        try:
+            done = process.run([*compiler, "--version"], timeout=timeout, who=f"backend host: {compiler[0]} --version")
+        except FileError as error:
+            raise BackendError(f"{error}. It is what MSKPP_CXX, CXX or PATH names") from None
         front = COMPILER.read_text() + (cc.INCLUDE / "mskpp" / "kernel.h").read_text()
         return f"host {done.stdout.splitlines()[:1]} {hash_of(front)} {cpu_flags()}"
 
@@ -264,9 +266,7 @@ class HostLibrary:
         repeat: int = 1,
     ) -> list[int]:
         check_device(device_id, self._kernel)
-        # All launches are one request. The last one of the warm-up begins before its time is over.
-        all_ms = -1 if timeout_ms < 0 else timeout_ms * (repeat + 1) + warmup_us // 1000
-        return self._guarded(lambda: self._launch(values, blockdim, all_ms, repeat, warmup_us))
+        return self._guarded(lambda: self._launch(values, blockdim, timeout_ms, repeat, warmup_us))
 
     def _abandon(self) -> None:
         """For another thread: ends the process, so that the launch ends too."""
@@ -324,7 +324,10 @@ class HostLibrary:
                     "slots": [wire(slot, numbers) for slot in slots],
                     "buffers": [[place, part.nbytes] for part, place in zip(parts, places, strict=True)],
                 }
-                answer = self._ask(worker, request, memory, timeout_ms)
+                # All launches of a measurement are one request; the last of the warm-up begins in its time. So when
+                # it takes longer, one of them took longer than the limit.
+                all_ms = timeout_ms if warmup_us is None else timeout_ms * (repeat + 1) + warmup_us // 1000
+                answer = self._ask(worker, request, memory, timeout_ms, all_ms)
                 if answer.get("error") is not None:
                     raise LaunchError(f"{self._kernel}: {answer['error']}")
                 times: list[int] = answer.get("ns", [])
@@ -356,9 +359,11 @@ class HostLibrary:
             raise LaunchError(f"{self._kernel}: {error}")
         return worker
 
-    def _ask(self, worker: Worker, request: dict[str, Any], memory: int, timeout_ms: int) -> dict[str, Any]:
+    def _ask(
+        self, worker: Worker, request: dict[str, Any], memory: int, timeout_ms: int, all_ms: int
+    ) -> dict[str, Any]:
         try:
-            return worker.ask(request, [memory], None if timeout_ms < 0 else timeout_ms / 1000)
+            return worker.ask(request, [memory], None if timeout_ms < 0 else all_ms / 1000)
         except LaunchError as error:
             raise LaunchError(f"{self._kernel}: {error}") from None
         except TimeoutError:

@@ -22,6 +22,23 @@ static ge::graphStatus BadTiling(gert::TilingContext* context) {
         std::fflush(stdout);
         return static_cast<uint32_t>(context->GetInputShape(9)->GetStorageShape().GetDim(0));
     }
+    if (mode == "attribute beyond") {
+        const int64_t beta = *context->GetAttrs()->GetInt(1);
+        return static_cast<uint32_t>(beta);
+    }
+    if (mode == "attribute beyond, and talk") {
+        const int64_t* beta = context->GetAttrs()->GetInt(1);
+        for (int line = 0; line < 1000; ++line) {
+            std::fprintf(stderr, "line %d\n", line);
+        }
+        return static_cast<uint32_t>(*beta);
+    }
+    if (mode == "shell" || mode == "shell, then on") {
+        const int status = std::system(std::getenv("COMMAND"));
+        if (mode == "shell") {
+            std::_Exit(status);
+        }
+    }
     if (mode == "hang") {
         for (;;) {
             pause();
