@@ -406,7 +406,8 @@ ARRAY = numpy.zeros(2)
 @pytest.mark.parametrize(
     ("type_name", "good", "bad"),
     [
-        ("float*", [ARRAY.astype(numpy.float32), None, 0, 5, ctypes.c_void_p(1), [ARRAY, None], (), Tensor(ARRAY), Shape(), Either()],
+        ("float*", [ARRAY.astype(numpy.float32), None, 0, 5, ctypes.c_void_p(1), [ARRAY, None], (), Tensor(ARRAY),
+                    Shape(), Either()],
          [1.0, True, "x", b"x", [1], {}, numpy.int32(1)]),
         ("GM_ADDR", [ARRAY, None, bytearray(1)], [1.5]),
         ("uint32_t", [1, True, -5, numpy.int8(1), ctypes.c_int(1)], [1.0, "1", None, ARRAY, [1], 1j, Shape()]),

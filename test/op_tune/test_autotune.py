@@ -132,7 +132,8 @@ PRELUDE = """
     import ctypes, os, sys
     import numpy as np
     import mskpp
-    from mskpp.optune.decorators import TuneError, autotune
+    from mskpp.optune.decorators import TuneError
+    autotune = mskpp.autotune
 """
 DOCUMENTED = """
     class Coord(ctypes.Structure):
@@ -202,8 +203,9 @@ def test_twelve_tile_shapes_on_the_host(tmp_path: Path) -> None:
         assert found.complete and not found.failures and len(found) == 12
         ranking = found.ranking
         print("ratio", ranking[-1].time_us / ranking[0].time_us)
-        tied = [found[number].config for number in found.ties]
-        print("same", any(again[number].config in tied for number in again.ties))
+        def loss(one, other):  # what the best of one loses among the other's; other programs run meanwhile
+            return next(t for t in other if t.config == one.best.config).time_us / other.best.time_us
+        print("same", loss(found, again) < 2 and loss(again, found) < 2)
         print("samples", ranking[0].samples, ranking[-1].samples)
         """,
         "-O3",
