@@ -670,10 +670,10 @@ def test_libraries_and_headers_that_come_first(generated: str, tmp_path: Path) -
         os.replace("new.a", path)
 
     def made(*more: str) -> tuple[int, bool]:
-        before = Path("_gen_module.so").stat().st_ino if Path("_gen_module.so").exists() else 0
+        before = Path("_gen_module.so").stat().st_ctime_ns if Path("_gen_module.so").exists() else 0
         options = [*FAST, "-Iinc1", "-Iinc2", "-Llib1", "-L", "lib2", "-lmy", *more]
         kernel = compile(gen_file=generated, options=options, use_cache=True)
-        return stored(kernel), Path("_gen_module.so").stat().st_ino != before
+        return stored(kernel), Path("_gen_module.so").stat().st_ctime_ns != before
 
     library("lib2/libmy.a", 1)
     write(Path("inc2/number.h"), 'extern "C" int value();\n#define VALUE value()\n')
