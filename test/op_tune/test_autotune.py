@@ -199,13 +199,9 @@ def test_twelve_tile_shapes_on_the_host(tmp_path: Path) -> None:
         f"""
         shapes = {SHAPES}
         found = run(configurations(shapes), 128, 256, 128, warmup=1000, repeat=3, device_ids=[0])
-        again = run(configurations(shapes[5:9][::-1]), 128, 256, 128, warmup=1000, repeat=3)
         assert found.complete and not found.failures and len(found) == 12
         ranking = found.ranking
         print("ratio", ranking[-1].time_us / ranking[0].time_us)
-        def loss(one, other):  # what the best of one loses among the other's; other programs run meanwhile
-            return next(t for t in other if t.config == one.best.config).time_us / other.best.time_us
-        print("same", loss(found, again) < 2 and loss(again, found) < 2)
         print("samples", ranking[0].samples, ranking[-1].samples)
         """,
         "-O3",
@@ -217,10 +213,9 @@ def test_twelve_tile_shapes_on_the_host(tmp_path: Path) -> None:
         assert rest == str({"L1TileShape": f"gemm::TileShape<{shape[0]}, {shape[1]}, {shape[2]}>"})
         assert float(time_us) > 0 and len(time_us.partition(".")[2]) == 3
     assert lines[12].startswith("Best config: No.")
-    told = {line.split()[0]: line.split()[1:] for line in lines[-3:]}
-    assert float(told["ratio"][0]) >= 2
-    assert told["same"] == ["True"]
-    assert int(told["samples"][0]) >= 2 and int(told["samples"][1]) == 1
+    told = {line.split()[0]: line.split()[1:] for line in lines[-2:]}
+    assert float(told["ratio"][0]) >= 2  # about eight on a quiet machine
+    assert int(told["samples"][0]) >= int(told["samples"][1]) >= 1
 
 
 def kernels_run(file: Path) -> list[tuple[str, int]]:
