@@ -1062,7 +1062,7 @@ def test_an_interrupt_at_any_moment(tmp_path: Path, prebuilt: Path) -> None:
                 continue
             assert took < 15, (delay, took)  # under 2 s alone; five tuners and other tests share the machine here
             assert child.returncode == -signal.SIGINT and err.rstrip().endswith("KeyboardInterrupt"), err
-            assert wait_until(lambda folder=folder: not running(str(folder)), 5), running(str(folder))
+            assert wait_until(lambda folder=folder: not running(str(folder)), 1), running(str(folder))
             assert list((folder / "temporary").iterdir()) == [], delay
             known += "No.0: " in out
             assert "No.0: " not in out or "The search is incomplete" in out, out
@@ -1097,8 +1097,8 @@ def test_an_interrupt_ends_compilers_and_kernels_that_never_end(tmp_path: Path, 
         os.kill(child.pid, signal.SIGINT)
         sent = time.monotonic()
         _, err = child.communicate(timeout=30)
-        assert time.monotonic() - sent < 10 and "KeyboardInterrupt" in err  # under 2 s alone
-        assert wait_until(lambda run=run: not running(str(run)), 5), running(str(run))
+        assert time.monotonic() - sent < 2 and "KeyboardInterrupt" in err
+        assert wait_until(lambda run=run: not running(str(run)), 1), running(str(run))
         assert list((run / "temporary").iterdir()) == []
 
 
