@@ -36,6 +36,7 @@ def clean_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     """Each test runs in a folder of its own and leaves no registration, warning mark or open block to the next one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MSKPP_CHIP_PATH", raising=False)
+    monkeypatch.setenv("MSKPP_CACHE_DIR", f"{tmp_path}-cache")  # beside the folder, whose files tests list
     token = context.variable.set(None)
     outside.warn_outside.cache_clear()
     yield

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mskpp import _core
-from mskpp.core import context, data
+from mskpp.core import context, data, exploring
 from mskpp.core.instructions import chip_instructions
 from mskpp.core.place import at_user_line, shown
 from mskpp.errors import ArgumentError, DeadlockError, FileError, InputError, StateError
@@ -45,8 +45,7 @@ class Chip:
         text = os.fspath(name)
         if not isinstance(text, str) or not text.isprintable() or not text:
             raise at_user_line(InputError, "Chip: the name must be a str of printable characters, at least one")
-        self._costs = _core.Costs.load(text, data.search_path())
-        self._instructions = chip_instructions(self._costs)
+        self._costs, self._instructions = self._loaded(text)
         self._debug = debug_mode
         self._program: _core.Program | None = None
         self._state = "new"
@@ -57,19 +56,33 @@ class Chip:
         self._output: OutputFolder | None = None
         self._result: Result | None = None
 
+    @staticmethod
+    def _loaded(name: str) -> tuple[_core.Costs, dict[str, _core.Instruction]]:
+        """The costs, and the instructions that the chip adds. Neither is ever changed."""
+        explorer = exploring.current()
+        folders = data.search_path()
+        key = (name, *folders)
+        if explorer is not None and key in explorer.chips:
+            return explorer.chips[key]
+        costs = _core.Costs.load(name, folders)
+        found = costs, chip_instructions(costs)
+        if explorer is not None:
+            explorer.chips[key] = found
+        return found
+
     # --- what the user sets ---
 
     def enable_trace(self) -> None:
         """Writes trace.json (for chrome://tracing, Perfetto, MindStudio Insight) at the end of the block."""
         self._require_open("enable_trace")
         self._trace = True
-        self._reserve()
+        self._reserve_unless_exploring()
 
     def enable_metrics(self) -> None:
         """Writes Pipe_statistic.csv, Instruction_statistic.csv and the pie page at the end, and prints a table."""
         self._require_open("enable_metrics")
         self._metrics = True
-        self._reserve()
+        self._reserve_unless_exploring()
 
     def set_cache_hit_ratio(self, config: Mapping[str, float]) -> None:
         """Sets the L2 cache hit ratio for what is issued from now on: ``{"cache_hit_ratio": 0.6}``.
@@ -129,7 +142,13 @@ class Chip:
 
     @property
     def output_dir(self) -> str:
-        """Absolute path of this block's output folder, made in the current directory at the first use."""
+        """Absolute path of this block's output folder, made in the current directory at the first use.
+
+        While a search explores (autotune with the model), an empty temporary folder, removed after the call.
+        """
+        explorer = exploring.current()
+        if explorer is not None and self._output is None:
+            return explorer.folder()
         return str(self._reserve().path)
 
     @property
@@ -168,7 +187,7 @@ class Chip:
             raise at_user_line(
                 StateError, f"Chip: this {self.name} has already been entered; make a new Chip for a new block"
             )
-        for note in self.notes:
+        for note in self.notes if exploring.current() is None else ():
             logger.info("%s", note)
         self._program = _core.Program(self._costs)
         self._program.set_cache_hit_ratio(self._hit_ratio)
@@ -184,6 +203,7 @@ class Chip:
             if kind is None and program is not None:
                 self._finish(program)
                 self._state = "done"
+                exploring.ended(self)
         finally:
             if self._output is not None:
                 self._output.close()
@@ -192,6 +212,9 @@ class Chip:
         from mskpp.report import output, result
 
         program.finish()
+        if exploring.current() is not None:
+            self._result = result.Result.of(self._costs, _core.schedule(program), self.notes)
+            return
         if self._debug:
             self._log_order(program)
         with output.progress(len(program)) as progress:
@@ -216,6 +239,10 @@ class Chip:
             raise at_user_line(
                 StateError, f"Chip: {what} after the block has ended has no effect; call it before or inside"
             )
+
+    def _reserve_unless_exploring(self) -> None:
+        if exploring.current() is None:
+            self._reserve()
 
     def _reserve(self) -> OutputFolder:
         from mskpp.report.output import OutputFolder

@@ -16,7 +16,7 @@ import ctypes
 import re
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -356,6 +356,14 @@ def prepare(
         else:
             out.append(Slot("bytes", scalar_bytes(value, one, where)))
     return out
+
+
+def refined(described: list[Described] | None, metadata: Mapping[str, Any]) -> list[Described] | None:
+    """What the compiler knows of the parameters, and of 16-bit numbers what their names say."""
+    if described is None:
+        return None
+    names = [str(t).removeprefix("const ") for t in metadata.get("types", ())]
+    return [d.named(names[i]) if i < len(names) else d for i, d in enumerate(described)]
 
 
 def overlapping(spans: Sequence[tuple[int, int]]) -> list[bool]:

@@ -216,6 +216,12 @@ def callee_start(tokens: list[re.Match[str]], launch: int) -> int:
         at -= 2
 
 
+def kernel_name(tokens: list[re.Match[str]], launch: int) -> str:
+    """The name in front of ``<<<``, without namespace and template arguments. After callee_start() has found one."""
+    at = launch - 1
+    return tokens[before_angles(tokens, at) if tokens[at].group() in (">", ">>>") else at].group()
+
+
 def before_angles(tokens: list[re.Match[str]], at: int) -> int:
     """Index of the token before the < that belongs to the > at ``at``; -1 when there is none."""
     pairs = {")": "(", "]": "[", "}": "{"}
@@ -285,7 +291,7 @@ def rewrite(text: str) -> str:
             (
                 tokens[at].end(),
                 tokens[closing].end(),
-                f"{setting}, {bound(text, callee, tokens[opening : closing + 1])})",
+                f'{setting}, {bound(text, callee, tokens[opening : closing + 1])}, "{kernel_name(tokens, at)}")',
             )
         )
         at = closing + 1

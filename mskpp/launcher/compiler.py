@@ -180,7 +180,7 @@ def built(
         )
         began = record.Moment.now()
         record.forget(output, who)
-        with chosen.script_environment() as environment:
+        with chosen.script_environment(folder) as environment:
             environment = {**environment, "MSKPP_DEPENDENCIES": str(dependencies)}
             run_compiler(who, command, output, environment, left, folder, executable=not shared)
         record.write(output, fixed, dependencies, began)
@@ -407,18 +407,23 @@ def compile_alone(
     timeout: float | None,
     folder: Path,
     limits: process.Limits,
+    shared: bool = True,
+    observed: Callable[[dict[str, str]], dict[str, str]] | None = None,
 ) -> None:
-    """Compiles launch code to an output of which nobody else knows: nothing is locked, recorded or reused.
+    """Compiles launch code, or (not ``shared``) a program, to an output of which nobody else knows: nothing is locked, recorded or reused.
 
-    What compilers put into the temporary folder goes to ``folder``. CompileError has all that was said.
+    What compilers put into the temporary folder goes to ``folder``. ``observed`` gives, for the environment that the
+    compilation would have, the one that it gets. CompileError has all that was said.
     """
     script = checks.script(build_script, who) if build_script is not None else None
     command = (
         ["bash", str(script), str(source), str(output)]
         if script is not None
-        else backend.compile_command(source, output, options, shared=True)
+        else backend.compile_command(source, output, options, shared=shared)
     )
-    with backend.script_environment() as environment:
+    with backend.script_environment(folder) as environment:
+        if observed is not None:
+            environment = observed(environment)
         done = finished(who, command, environment, time_limit(timeout, who), folder, limits)
     if done.returncode == 0:
         make_own(who, command, output, done, executable=True)

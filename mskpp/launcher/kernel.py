@@ -121,18 +121,21 @@ class CompiledKernel:
         timeout: int = 300000,
         warmup_us: int = 0,
         repeat: int = 1,
+        flush_cache: bool = False,
     ) -> list[int]:
         """The time of each of ``repeat`` launches in ns: on the device, or on the host around the launch.
 
         Each starts with the arguments as they are, which do not change. Before come launches of ``warmup_us`` in all
-        that do not count, at least one. Raises as a launch.
+        that do not count, at least one. With ``flush_cache`` the last-level cache is emptied before each that counts:
+        the times are those of data that comes from memory. Raises as a launch.
         """
         name = self.kernel_name
         repeat = whole_number(repeat, f"{name}: repeat", 1, 1 << 20)
         warmup_us = whole_number(warmup_us, f"{name}: warmup_us", 0, 1 << 40)
-        return self._checked(
-            self._library.measure, args, blockdim, device_id, timeout, warmup_us=warmup_us, repeat=repeat
-        )
+        if not isinstance(flush_cache, bool):
+            raise ArgumentError(f"{name}: flush_cache is {type_text(flush_cache)}; it must be True or False")
+        keywords = {"warmup_us": warmup_us, "repeat": repeat, "flush_cache": flush_cache}
+        return self._checked(self._library.measure, args, blockdim, device_id, timeout, **keywords)
 
     def _checked(
         self,

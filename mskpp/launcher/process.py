@@ -37,6 +37,9 @@ _SHOWN_CHARACTERS = 4000
 _END_SECONDS = supervisor.GRACE_SECONDS + supervisor.KILL_SECONDS + 1.0
 # A supervisor that was killed cannot tell; how often to look where the kernel has no pidfd.
 _LOOK_SECONDS = 0.05
+# No wait is longer at a time. A signal that comes when the wait is just about to begin, or that another thread takes,
+# does not end it, and Python acts on a signal (an interrupt) only when the wait is over.
+_WAIT_SECONDS = 0.2
 
 Command = Sequence["str | os.PathLike[str]"]
 
@@ -240,6 +243,7 @@ class Running:
                 )
             _send(self._lifeline, len(order).to_bytes(supervisor.ORDER_HEAD_BYTES, "little") + order)
         except BaseException as error:  # an interrupt may come at any point: the closed lifeline ends what was started
+            self.end()
             if hasattr(self, "process"):
                 self.stop()
             self._close()
@@ -336,7 +340,7 @@ class Running:
             with self.end_descriptor() as descriptor, selectors.DefaultSelector() as selector:
                 if descriptor is not None:
                     selector.register(descriptor, selectors.EVENT_READ)
-                selector.select(_shorter(left, None if descriptor is not None else _LOOK_SECONDS))
+                selector.select(_pause(left, descriptor))
         return self._finish()
 
     @contextlib.contextmanager
@@ -368,7 +372,7 @@ class Running:
             with self.end_descriptor() as descriptor, selectors.DefaultSelector() as selector:
                 if descriptor is not None:
                     selector.register(descriptor, selectors.EVENT_READ)
-                selector.select(_shorter(end - time.monotonic(), None if descriptor is not None else _LOOK_SECONDS))
+                selector.select(_pause(end - time.monotonic(), descriptor))
         if not self._ended():  # stopped, or stuck: it cannot do its work
             self._end_session()
             self.process.kill()
@@ -384,9 +388,10 @@ class Running:
         self.stop()
 
 
-def _shorter(*limits: float | None) -> float | None:
-    given = [max(limit, 0.0) for limit in limits if limit is not None]
-    return min(given) if given else None
+def _pause(left: float | None, end_descriptor: int | None) -> float:
+    """How long to wait at a time for the end of a supervisor, with or without its descriptor."""
+    most = _LOOK_SECONDS if end_descriptor is None else _WAIT_SECONDS
+    return most if left is None else min(max(left, 0.0), most)
 
 
 def start(
@@ -438,7 +443,7 @@ def _collect(running: Running, outputs: dict[int, _Output], end: float | None) -
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            for key, _ in selector.select(_shorter(left, None if ended is not None else _LOOK_SECONDS)):
+            for key, _ in selector.select(_pause(left, ended)):
                 if key.fd in outputs and not _read(key.fd, outputs[key.fd]):
                     selector.unregister(key.fd)
     return True
@@ -470,14 +475,17 @@ def run(
     """Runs a program to its end; neither it nor any descendant is left afterwards, whatever happens.
 
     timeout in seconds; None is no limit. memory_bytes limits the address space of each of its processes. Of each
-    stream the first and the last limit_output / 2 bytes are kept. stdin is /dev/null. stop.set() ends it early.
-    umask is that of the program; None is ours.
+    stream the first and the last limit_output / 2 bytes are kept. stdin is /dev/null. stop.set() ends it early; where
+    it is set already nothing is started, and the result is that of a program killed at once. umask is that of the
+    program; None is ours.
 
     Raises TimeLimitError at the time limit, FileError when the program cannot be started, LaunchError when its
     supervisor was killed. A program that fails raises nothing: see returncode.
     """
     _positive("timeout", timeout, who)
     timeout = None if timeout is not None and timeout > _LONGEST_SECONDS else timeout  # years are no limit
+    if stop is not None and stop.is_set:
+        return Completed(-int(signal.SIGKILL), "", "", 0.0)
     began = time.monotonic()
     end = None if timeout is None else began + timeout
     with contextlib.ExitStack() as stack:

@@ -27,6 +27,7 @@ import time
 
 GRACE_SECONDS = 0.3  # from SIGTERM to SIGKILL
 KILL_SECONDS = 4.0  # after that what cannot be killed (another user's, or stuck in the kernel) is left and reported
+LOOK_SECONDS = 0.5  # the longest wait for anything; then the caller is looked at
 ORDER_HEAD_BYTES = 8
 NOT_STARTED = 127
 
@@ -35,12 +36,16 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
-def read_order(lifeline: int) -> dict[str, object] | None:
+def read_order(lifeline: int, watch: Watch) -> dict[str, object] | None:
     """The order: 8 bytes of length, then a marshalled dict; None where the caller went away before it was whole."""
 
     def exactly(count: int) -> bytes:
         data = b""
         while len(data) < count:
+            # The caller is looked at as well: a fork of it may hold the other end of the lifeline open.
+            while not select.select([lifeline], [], [], LOOK_SECONDS)[0]:
+                if watch.asked_to_end or watch.caller_is_gone():
+                    return b""
             more = os.read(lifeline, count - len(data))
             if not more:
                 return b""
@@ -190,8 +195,8 @@ class Watch:
         return os.getppid() != self._caller
 
     def wait(self, seconds: float | None) -> None:
-        """Until something happens, or the seconds are over; never longer than half a second."""
-        most = 0.5 if seconds is None else max(0.0, min(seconds, 0.5))
+        """Until something happens, or the seconds are over; never longer than LOOK_SECONDS."""
+        most = LOOK_SECONDS if seconds is None else max(0.0, min(seconds, LOOK_SECONDS))
         for descriptor, _ in self._poll.poll(most * 1000):
             if descriptor != self._woken:
                 self.asked_to_end = True
@@ -243,7 +248,7 @@ def main() -> None:
     os.set_inheritable(report, False)
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     watch = Watch(lifeline, caller)
-    order = None if watch.caller_is_gone() else read_order(lifeline)
+    order = None if watch.caller_is_gone() else read_order(lifeline, watch)
     if order is None:
         return
     child, reason = start(order)

@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``@autotune``: a function that launches a kernel becomes one that finds the kernel's best parameters."""
+"""``@autotune`` and ``@autotune_v2``: a function that launches a kernel, runs a program or models one becomes one that
+finds its best parameters."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import functools
+import io
+import json
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from mskpp.errors import ArgumentError, InputError, MskppError
-from mskpp.launcher.kernel import whole_number
+from mskpp.launcher import checks
 from mskpp.log import logger
-from mskpp.optune.recorder import record, replay
-from mskpp.optune.results import NOT_TRIED, TuneResult, causes
-from mskpp.optune.space import STRATEGIES, Space
-from mskpp.optune.tuner import Candidate, Plan, Search
+from mskpp.optune import targets
+from mskpp.optune.live import Live
+from mskpp.optune.plan import Plan, Wishes
+from mskpp.optune.recorder import Recording, record, replay
+from mskpp.optune.results import NOT_TRIED, Trial, TuneResult, causes, plain
+from mskpp.optune.space import Space
+from mskpp.optune.tuner import Search
+
+__all__ = ["TuneError", "Wishes", "autotune", "autotune_v2", "overriding"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+MODEL = "model"
 
 
 class TuneError(MskppError, RuntimeError):
@@ -27,6 +43,29 @@ class TuneError(MskppError, RuntimeError):
         self.result = result
 
 
+@dataclass(frozen=True)
+class Overriding:
+    """What holds within overriding()."""
+
+    wishes: Wishes
+    results: list[TuneResult]
+
+
+_overriding: ContextVar[Overriding | None] = ContextVar("mskpp_overriding", default=None)
+
+
+@contextlib.contextmanager
+def overriding(wishes: Wishes) -> Iterator[list[TuneResult]]:
+    """Within the block every tuning goes by the wishes; its result, also of one that was interrupted, joins the list
+    that is given."""
+    found: list[TuneResult] = []
+    token = _overriding.set(Overriding(wishes, found))
+    try:
+        yield found
+    finally:
+        _overriding.reset(token)
+
+
 def autotune(
     configs: Sequence[Mapping[str, Any]] | None = None,
     warmup: int = 300,
@@ -35,12 +74,18 @@ def autotune(
     *,
     space: Mapping[str, Sequence[Any]] | None = None,
     where: Callable[..., bool] | None = None,
-    strategy: str = "in order",
+    strategy: str | None = None,
     seed: int = 0,
     trials: int | None = None,
     seconds: float | None = None,
     reference: Callable[..., Any] | None = None,
+    predict: Callable[..., Any] | None = None,
+    top_k: int | float | None = None,
+    executor: Executor | None = None,
+    store: bool = True,
+    flush_cache: bool = False,
     memory_bytes: int | None = None,
+    backend: str | None = None,
 ) -> Callable[[Function], Callable[..., TuneResult]]:
     """Tunes the ``// tunable`` parameters of the kernel that the decorated function launches.
 
@@ -50,6 +95,10 @@ def autotune(
     arguments is undone before the second; other effects of the code before the launch happen twice. That launch is the
     one that is tuned; other kernels run as ever.
 
+    With ``backend="model"`` the function is one that models a kernel, and takes the configuration as keywords: it is
+    run for every configuration, in parallel processes, and no compiler is needed. Its time is what it returns (us, a
+    Result or a Chip), else that of the last Chip whose block ended in it. At last it runs with the best configuration.
+
     Args:
         configs: configurations, dicts of tunable names to values (str, int, float, bool, numpy scalars).
         warmup: us of launches before a sample, 1 to 100000.
@@ -57,13 +106,23 @@ def autotune(
         device_ids: devices to measure on; each measures one kernel at a time.
         space: instead of configs, names to lists of values: every combination, lazily.
         where: a condition on a configuration, called with its values as keywords.
-        strategy: "in order", or "random" (of ``seed``).
+        strategy: "in order", "random" (of ``seed``), "model-ranked" (needs ``predict``), or "optuna", which learns from
+            the times (Optuna must be installed).
         trials, seconds: budgets; what they leave out makes the result incomplete.
         reference: called with copies of the kernel's arguments, to write into them what the kernel must leave there.
             Without it the output of most configurations counts as right (of equally many that with the smallest
             number among them), and others are wrong. Parameters with "workspace" in their name are not compared.
+        predict: called with a configuration as keywords, in parallel processes; returns what a function for
+            ``backend="model"`` may. The best predicted configurations are tried first.
+        top_k: only so many of them (an int), or this share (between 0.0 and 1.0). More are tried as long as the rank
+            correlation of predictions and times is below 0.5.
+        executor: a concurrent.futures.Executor that compiles, or evaluates the model, in place of processes here. Its
+            workers must see this machine's files.
+        store: keep finished trials, and take known ones from the store (``mskpp tune show``).
+        flush_cache: empty the device's last cache before each launch that is measured.
         memory_bytes: the address space of each compiler, and of each process that runs a kernel; None: no limit.
             Threads reserve some hundred MiB of it.
+        backend: "model"; None: where the function's compile() says.
 
     Each compilation and each kernel runs in processes of its own: kernels on the host one for each, on an NPU one for
     each device, which begins anew after a failure. They see copies of the arguments.
@@ -72,101 +131,196 @@ def autotune(
     configuration could be measured.
     """
     who = "autotune"
-    if callable(configs):
-        raise ArgumentError(f"{who}: it stands above the function without its arguments; write @autotune(configs)")
-    plan = checked_plan(who, warmup, repeat, device_ids, strategy, seed, trials, seconds, reference, memory_bytes)
+    check_use(who, configs)
+    if backend not in (None, MODEL):
+        raise InputError(
+            f"{who}: backend is {backend!r}; it may be 'model'. compile(backend=...) says where kernels run"
+        )
+    plan = Plan(
+        who,
+        warmup,
+        repeat,
+        device_ids=tuple(device_ids) if isinstance(device_ids, list) else device_ids,  # type: ignore[arg-type]
+        strategy=strategy,
+        seed=seed,
+        trials=trials,
+        seconds=seconds,
+        reference=reference,
+        memory_bytes=memory_bytes,
+        predict=predict,
+        top_k=top_k,
+        executor=executor,
+        store=store,
+        flush_cache=flush_cache,
+    )
 
+    def tune(plan: Plan, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> TuneResult:
+        found = Space(configs, space, where, who)
+        if backend == MODEL:
+            return explore(found, plan, function, args, keywords)
+        return search(record(function, args, keywords, who), found, plan, function, args, keywords)
+
+    return decorator(plan, tune)
+
+
+def autotune_v2(
+    configs: Sequence[Mapping[str, Any]] | None = None,
+    warmup_times: int = 5,
+    *,
+    space: Mapping[str, Sequence[Any]] | None = None,
+    where: Callable[..., bool] | None = None,
+    strategy: str | None = None,
+    seed: int = 0,
+    trials: int | None = None,
+    seconds: float | None = None,
+    predict: Callable[..., Any] | None = None,
+    top_k: int | float | None = None,
+    executor: Executor | None = None,
+    store: bool = True,
+    memory_bytes: int | None = None,
+) -> Callable[[Function], Callable[..., TuneResult]]:
+    """Tunes the ``// tunable`` parameters of the program that the decorated function compiles and runs.
+
+    As autotune(). On an NPU the time is the duration of the program's first kernel, from ``msprof op``; on the host it
+    is taken around that kernel's launch. A program that ends with another code than 0 is a failure, so it should check
+    its own output. The lines of stdout have `` us`` in place of ``μs``, and a table of the times is written to
+    ``MSKPP_AUTOTUNE_RESULTS_<time>.csv`` in the current folder.
+
+    Args:
+        warmup_times: runs before the one that counts, 0 to 500.
+    """
+    who = "autotune_v2"
+    check_use(who, configs)
+    plan = Plan(
+        who,
+        warmup_times=warmup_times,
+        strategy=strategy,
+        seed=seed,
+        trials=trials,
+        seconds=seconds,
+        memory_bytes=memory_bytes,
+        predict=predict,
+        top_k=top_k,
+        executor=executor,
+        store=store,
+    )
+
+    def tune(plan: Plan, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> TuneResult:
+        found = Space(configs, space, where, who)
+        recording = record(function, args, keywords, who, program=True)
+        return search(recording, found, plan, function, args, keywords)
+
+    return decorator(plan, tune)
+
+
+def check_use(who: str, configs: object) -> None:
+    if callable(configs):
+        raise ArgumentError(f"{who}: it stands above the function without its arguments; write @{who}(configs)")
+
+
+Tune = Callable[[Plan, Any, "tuple[Any, ...]", "dict[str, Any]"], TuneResult]
+
+
+def decorator(plan: Plan, tune: Tune) -> Callable[[Function], Callable[..., TuneResult]]:
     def decorate(function: Function) -> Callable[..., TuneResult]:
         @functools.wraps(function)
         def tuned(*args: Any, **keywords: Any) -> TuneResult:
-            found = Space(configs, space, where, who)
-            recording = record(function, args, keywords, who)
-            return search(
-                Search(recording, found, plan), lambda kernel: replay(recording, function, args, keywords, kernel)
-            )
+            over = _overriding.get()
+            return tune(plan if over is None else over.wishes.changed(plan), function, args, keywords)
 
+        tuned.__mskpp_tuned__ = True  # type: ignore[attr-defined]
         return tuned
 
     return decorate
 
 
-def checked_plan(
-    who: str,
-    warmup: int,
-    repeat: int,
-    device_ids: Sequence[int],
-    strategy: str,
-    seed: int,
-    trials: int | None,
-    seconds: float | None,
-    reference: Callable[..., Any] | None,
-    memory_bytes: int | None,
-) -> Plan:
-    """The arguments of a decorator as a plan. ArgumentError or InputError that names the argument."""
-    if isinstance(device_ids, str) or not isinstance(device_ids, Sequence):
-        raise ArgumentError(f"{who}: device_ids is {type(device_ids).__name__}; it must be a list of ints")
-    numbers = tuple(whole_number(number, f"{who}: device_ids", 0, 1023) for number in device_ids)
-    if not 1 <= len(numbers) <= 100 or len(set(numbers)) != len(numbers):
-        raise InputError(f"{who}: device_ids has {len(numbers)} items; it must have 1 to 100, each once")
-    if strategy not in STRATEGIES:
-        raise InputError(f"{who}: strategy is {strategy!r}; allowed are {', '.join(map(repr, STRATEGIES))}")
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0):
-        raise InputError(f"{who}: seconds is {seconds!r}; it must be a number above 0")
-    if reference is not None and not callable(reference):
-        raise ArgumentError(f"{who}: reference is {type(reference).__name__}; it must be a function")
-    return Plan(
-        whole_number(warmup, f"{who}: warmup", 1, 100000),
-        whole_number(repeat, f"{who}: repeat", 1, 10000),
-        numbers,
-        strategy,
-        whole_number(seed, f"{who}: seed", 0, (1 << 63) - 1),
-        None if trials is None else whole_number(trials, f"{who}: trials", 1, (1 << 63) - 1),
-        seconds,
-        reference,
-        None if memory_bytes is None else whole_number(memory_bytes, f"{who}: memory_bytes", 1 << 20, 1 << 62),
-        who,
-    )
+class Searching(Protocol):
+    """A search of either kind."""
+
+    def run(self, progress: Callable[[Trial], None]) -> TuneResult: ...
+
+    def result(self) -> TuneResult: ...
 
 
-def search(one: Search, with_best: Callable[[Any], Any]) -> TuneResult:
-    """Runs the search, prints its lines and lets the winner run."""
-    with one:
+def found_by(one: Searching, space: Space, plan: Plan) -> TuneResult:
+    """Runs a search, shows its course and prints its lines. TuneError when nothing was good."""
+    over = _overriding.get()
+    unit = " us" if plan.who == "autotune_v2" else "μs"
+    with contextlib.closing(Live(plan.who)) as live:
+
+        def ended(trial: Trial) -> None:
+            logger.info("%s: %s", plan.who, trial.line(unit))
+            live.ended(trial)
+
+        live.begin(space.size if plan.trials is None else min(space.size, plan.trials), plan.seconds)
+        interrupt = None
         try:
-            result = one.run(announce)
-        except KeyboardInterrupt:
-            show(one.result())
-            raise
-        show(result)
-        best = result.best
-        if best is None:
-            raise TuneError(
-                f"{result.kernel}: none of {len(result)} configurations could be measured:{causes(result.failures)}",
-                result,
-            )
-        kernel = one.kernel(best.number)
-    try:
-        with_best(kernel)
-    finally:
-        kernel.close()
+            result = one.run(ended)
+        except KeyboardInterrupt as error:
+            interrupt = error
+            result = one.result()
+    show(result, unit)
+    if over is not None:
+        over.results.append(result)
+    if interrupt is not None:
+        raise interrupt
+    if result.best is None:
+        raise TuneError(
+            f"{result.kernel}: none of {len(result)} configurations could be measured:{causes(result.failures)}", result
+        )
     return result
 
 
-def announce(candidate: Candidate) -> None:
-    """A candidate has ended, one way or the other."""
-    logger.info("autotune: %s", candidate.trial().line())
+def search(
+    recording: Recording, space: Space, plan: Plan, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> TuneResult:
+    """Finds the best kernel or program, and lets the function run with it."""
+    target = targets.made(recording, space, plan)
+    predicted = None
+    if plan.predict is not None:
+        from mskpp.optune import prediction
+
+        prediction.check(plan, space)
+        predicted = functools.partial(prediction.predictions, plan, space)
+    with Search(target, space, plan, predicted) as one:
+        result = found_by(one, space, plan)
+        assert result.best is not None
+        if recording.config is None:
+            write_table(result, recording)
+        found = one.winner(result.best.number)
+        if recording.config is None:  # a program is a file, which ends with the search
+            replay(recording, function, args, keywords, found)
+            return result
+    with contextlib.closing(found):
+        replay(recording, function, args, keywords, found)
+    return result
 
 
-def show(result: TuneResult) -> None:
-    """The lines that existing scripts read, by number; failures too."""
-    lines = [trial.line() for trial in result if trial.ending != NOT_TRIED]
+def explore(space: Space, plan: Plan, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> TuneResult:
+    """Finds the best configuration of a function that models a kernel, and lets it run with it."""
+    from mskpp.optune import model
+
+    result = found_by(model.Exploration(function, args, keywords, space, plan), space, plan)
+    assert result.best is not None
+    model.confirm(function, args, keywords, result.best.config, result.best.time_us)
+    return result
+
+
+def lines(result: TuneResult, unit: str) -> Iterator[str]:
+    """What existing scripts read, by number; failures too."""
+    yield from (trial.line(unit) for trial in result if trial.ending != NOT_TRIED)
     if result.best is not None:
-        lines.append(f"Best config: No.{result.best.number}")
+        yield f"Best config: No.{result.best.number}"
         if len(result.ties) > 1:
-            lines.append(f"Not to be told apart: {', '.join(f'No.{number}' for number in result.ties)}")
+            yield f"Not to be told apart: {', '.join(f'No.{number}' for number in result.ties)}"
     if not result.complete:
         untried = sum(trial.ending == NOT_TRIED for trial in result)
-        lines.append("The search is incomplete" + (f"; {untried} were not tried" if untried else ""))
-    text = "".join(f"{line}\n" for line in lines)
+        yield "The search is incomplete" + (f"; {untried} were not tried" if untried else "")
+
+
+def show(result: TuneResult, unit: str) -> None:
+    """Prints the lines."""
+    text = "".join(f"{line}\n" for line in lines(result, unit))
     if sys.stdout is None:
         return
     try:
@@ -174,3 +328,22 @@ def show(result: TuneResult) -> None:
     except UnicodeEncodeError:  # a terminal without the letter for micro
         sys.stdout.write(text.encode("ascii", "backslashreplace").decode())
     sys.stdout.flush()
+
+
+def write_table(result: TuneResult, recording: Recording) -> None:
+    """The times as a CSV file in the current folder; a configuration is JSON, a failure has no duration."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["No.", "Config", "TaskDuration(us)", "Args"])
+    words = " ".join(map(str, recording.args))
+
+    def row(trial: Trial) -> list[object]:
+        config = json.dumps(trial.config, ensure_ascii=False, default=plain)
+        return [trial.number, config, "" if trial.time_us is None else f"{trial.time_us:.3f}", words]
+
+    writer.writerows(row(trial) for trial in result if trial.ending != NOT_TRIED)
+    stem = f"MSKPP_AUTOTUNE_RESULTS_{time.strftime('%Y%m%d%H%M%S')}"
+    names = (f"{stem}{end}.csv" for end in ("", *(f"_{number}" for number in range(1, 1000))))
+    name = next(name for name in names if not os.path.lexists(name))
+    checks.write_file(name, text.getvalue(), "autotune_v2")
+    logger.info("autotune_v2: the times are in %s", name)

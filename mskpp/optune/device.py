@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where candidates run: each host kernel in a process of its own, each NPU served by one.
 
-A candidate that crashes or hangs takes that process with it and not the tuner. On an NPU the next candidate gets a new
-process, so a device that was left in a bad state is opened anew.
+A candidate that crashes or hangs takes that process with it and not the tuner. On an NPU a new process follows a
+failure and resets the device first: it may have been left in a state in which nobody's launches succeed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mskpp import errors
-from mskpp.errors import LaunchError, MskppError, TimeLimitError
+from mskpp.errors import BackendError, LaunchError, MskppError, TimeLimitError
 from mskpp.launcher import process
 from mskpp.launcher.arguments import is_array, is_memory, is_tensor
+from mskpp.launcher.backend import chosen
 from mskpp.launcher.kernel import CompiledKernel, ending
+from mskpp.log import logger
 
 KEPT = 16  # processes of host kernels, of the fastest
 ANSWER_SECONDS = 60.0  # beyond what the launches may take
+RESET_SECONDS = 30.0
 
 
 class Device(Protocol):
@@ -34,6 +37,10 @@ class Device(Protocol):
 
     def measure(self, library: Path, values: list[Any], **keywords: Any) -> list[int]:
         """As CompiledKernel.measure()."""
+        ...
+
+    def name(self) -> str:
+        """What it is, as far as times depend on it. Raises as a launch."""
         ...
 
     def close(self) -> None:
@@ -71,6 +78,9 @@ class HostDevice:
             self._close(other)
         return times
 
+    def name(self) -> str:
+        return chosen("host").device_name()
+
     def _close(self, library: Path) -> None:
         self._times.pop(library, None)
         kernel = self._kernels.pop(library, None)
@@ -92,24 +102,48 @@ class DeviceProcess:
         self._channel: Connection | None = None
 
     def launch(self, library: Path, values: list[Any], **keywords: Any) -> list[Any]:
-        _, changed = self._ask("launch", library, values, keywords, 1)
+        _, changed = self._run("launch", library, values, keywords, 1)
         return [restored(value, data) for value, data in zip(values, changed, strict=True)]
 
     def measure(self, library: Path, values: list[Any], **keywords: Any) -> list[int]:
         found: list[int]
         # The warm-up is as long as it is to be, and one launch; another tells how many fill it.
-        found, _ = self._ask("measure", library, values, keywords, keywords["repeat"] + 2)
+        found, _ = self._run("measure", library, values, keywords, keywords["repeat"] + 2)
         return found
 
-    def _ask(self, do: str, library: Path, values: list[Any], keywords: dict[str, Any], launches: int) -> Any:
+    def name(self) -> str:
+        return str(self._ask(("name", "", [], {"device_id": self._number}), ANSWER_SECONDS))
+
+    def _run(self, do: str, library: Path, values: list[Any], keywords: dict[str, Any], launches: int) -> Any:
         timeout = keywords["timeout"]
         seconds = ANSWER_SECONDS + launches * timeout / 1000 + keywords.get("warmup_us", 0) / 1e6
         given = {"device_id": self._number, **keywords}
+        request = do, str(library), [portable(value) for value in values], given
+        try:
+            return self._ask(request, None if timeout < 0 else seconds)
+        except BackendError:  # it is the toolkit's
+            raise
+        except Exception:
+            self._renew()
+            raise
+
+    def _renew(self) -> None:
+        """Resets the device, by a new process. At once: what comes next may be no candidate but the caller's own."""
+        if self._limits.stop is not None and self._limits.stop.is_set:
+            return
+        try:
+            self._ask(("renew", "", [], {"device_id": self._number}), RESET_SECONDS)
+        except MskppError as error:
+            if self._limits.stop is None or not self._limits.stop.is_set:
+                logger.warning("device %d was not reset after a launch that failed: %s", self._number, error)
+
+    def _ask(self, request: tuple[str, str, list[Any], dict[str, Any]], seconds: float | None) -> Any:
+        """What the process answers. After an error it is ended."""
         with self._limits.ends(self._abandon):
             try:
                 channel = self._started()
-                channel.send((do, str(library), [portable(value) for value in values], given))
-                if not channel.poll(None if timeout < 0 else seconds):
+                channel.send(request)
+                if not channel.poll(seconds):
                     raise TimeLimitError(f"device {self._number} did not answer within {seconds:.0f} s")
                 found = channel.recv()
             except (EOFError, ConnectionError):
@@ -120,11 +154,12 @@ class DeviceProcess:
             except BaseException:
                 self.close()
                 raise
-        if isinstance(found[0], str):
+        failure, answer = found
+        if failure:
             self.close()
-            kind = getattr(errors, found[0], MskppError)
-            raise kind(found[1])
-        return found
+            kind = getattr(errors, failure, MskppError)
+            raise kind(answer)
+        return answer
 
     def _started(self) -> Connection:
         if self._channel is None:

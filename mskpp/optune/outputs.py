@@ -192,11 +192,27 @@ class Outputs:
             else:
                 self._strangers.append(number)
 
+    def _right(self) -> Kind:
+        return max(self._kinds, key=lambda kind: (len(kind.numbers), -min(kind.numbers)))
+
+    def trusted(self) -> set[int]:
+        """Those that leave what most others do, so far; none before two agree."""
+        with self._lock:
+            numbers = self._right().numbers if self._kinds else []
+            return set(numbers) if len(numbers) > 1 else set()
+
+    def vouch(self, number: int, others: Sequence[int]) -> None:
+        """``number``, which was added, stands for others that are known to leave the same."""
+        with self._lock:
+            for kind in self._kinds:
+                if number in kind.numbers:
+                    kind.numbers.extend(others)
+
     def wrong(self) -> dict[int, WrongResultError]:
         """Of all that were added without a reference, those whose output is not the right one."""
         if not self._kinds:
             return {}
-        right = max(self._kinds, key=lambda kind: (len(kind.numbers), -min(kind.numbers)))
+        right = self._right()
         others = f"that of No.{min(right.numbers)}"
         if len(right.numbers) > 1:
             others += f" and {len(right.numbers) - 1} more"

@@ -20,6 +20,7 @@ from mskpp.launcher.kernel import whole_number
 from mskpp.launcher.observation import Compilation, observed_by
 from mskpp.optune.outputs import Snapshot, copies
 
+RUN_KEYWORDS = ("profiling_cmd", "timeout")
 LAUNCH_KEYWORDS = ("blockdim", "stream", "device_id", "timeout", "kernel_name", "repeat")
 
 
@@ -29,21 +30,22 @@ class Launched(BaseException):
 
 @dataclass(frozen=True)
 class Recording:
-    """One launch: what was compiled, how, and what it was called with."""
+    """One launch, or one run of a program: what was compiled, how, and what it was called with."""
 
-    config: KernelInvokeConfig
+    config: KernelInvokeConfig | None  # None of a program
     callers: Any
     compilation: Compilation
     args: tuple[Any, ...]
-    keywords: dict[str, Any]  # blockdim among them
+    keywords: dict[str, Any]  # of a launch blockdim among them
 
     @property
     def source(self) -> Path:
-        return Path(self.config.kernel_src_file)
+        """The file with the marks."""
+        return Path(self.compilation.source if self.config is None else self.config.kernel_src_file)
 
 
 class StandIn:
-    """A kernel while nothing is compiled: a launch ends the run."""
+    """A kernel, or a program, while nothing is compiled: a launch ends the run."""
 
     def __init__(self, compilation: Compilation, recorder: Recorder) -> None:
         self._compilation = compilation
@@ -61,18 +63,21 @@ class StandIn:
 
 
 class Recorder:
-    """Notes the generations, the compilations and the first launch of one run."""
+    """Notes the generations, the compilations and the first launch of one run; ``program``: of a program."""
 
-    def __init__(self, who: str) -> None:
+    def __init__(self, who: str, program: bool) -> None:
         self._who = who
+        self._program = program
         self._generated: dict[str, tuple[Any, Any]] = {}
         self._launch: tuple[Compilation, tuple[Any, ...], dict[str, Any]] | None = None
 
     def generated(self, config: Any, callers: Any, path: Path) -> bool:
         self._generated[os.path.realpath(path)] = (config, callers)
-        return True
+        return not self._program
 
     def compiled(self, compilation: Compilation, *, shared: bool) -> Any:
+        if self._program:
+            return None if shared else StandIn(compilation, self)
         if not shared:
             raise StateError(f"{self._who}: the function compiles a program; autotune_v2 tunes those")
         return StandIn(compilation, self)
@@ -82,13 +87,19 @@ class Recorder:
             self._launch = (compilation, args, keywords)
 
     def recording(self) -> Recording:
-        """What was noted. StateError when the function did not launch a generated kernel."""
+        """What was noted. StateError when the function did not launch what is tuned."""
         if self._launch is None:
-            raise StateError(
-                f"{self._who}: the function launched no kernel; it must call compile() and kernel[blockdim](...), "
-                "itself or through others"
+            what = (
+                "ran no program; it must call compile_executable() and executable(...)"
+                if self._program
+                else "launched no kernel; it must call compile() and kernel[blockdim](...)"
             )
+            raise StateError(f"{self._who}: the function {what}, itself or through others")
         compilation, args, keywords = self._launch
+        if self._program:
+            check_run(keywords, self._who)
+            absolute = replace(compilation, source=os.path.abspath(compilation.source))
+            return Recording(None, None, absolute, args, keywords)
         found = self._generated.get(os.path.realpath(compilation.source))
         if found is None or not isinstance(found[0], KernelInvokeConfig):
             raise StateError(
@@ -97,6 +108,16 @@ class Recorder:
             )
         check_keywords(keywords, f"{self._who}: {found[0].kernel_name}")
         return Recording(found[0], found[1], compilation, args, keywords)
+
+
+def check_run(keywords: Mapping[str, Any], who: str) -> None:
+    """What a program would refuse of every candidate."""
+    for name in keywords:
+        if name not in RUN_KEYWORDS:
+            raise ArgumentError(f"{who}: the program's call has no keyword {name!r}; it has {', '.join(RUN_KEYWORDS)}")
+    timeout = keywords.get("timeout")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        raise InputError(f"{who}: timeout is {timeout!r}; it must be a number of seconds above 0, or None")
 
 
 def check_keywords(keywords: Mapping[str, Any], who: str) -> None:
@@ -111,13 +132,15 @@ def check_keywords(keywords: Mapping[str, Any], who: str) -> None:
         raise InputError(f"{who}: timeout is 0 ms; give more, or -1 for no limit")
 
 
-def record(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], who: str) -> Recording:
-    """Runs the function up to its launch. Its own exceptions go through.
+def record(
+    function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], who: str, *, program: bool = False
+) -> Recording:
+    """Runs the function up to its launch, or its run of a program. Its own exceptions go through.
 
     What it did to the memory of its arguments until then is in the recording's, and is undone in the caller's: it will
     be done again when the function is run to its end.
     """
-    recorder = Recorder(who)
+    recorder = Recorder(who, program)
     before = Snapshot([*args, dict(keywords)])
     with contextlib.suppress(Launched), observed_by(recorder):
         function(*args, **keywords)
@@ -128,31 +151,36 @@ def record(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[
 
 
 class Replay:
-    """Gives the function the kernel that was found where it asks for the one that was tuned, and others as ever."""
+    """Gives the function what was found where it asks for what was tuned, and the rest as ever."""
 
-    def __init__(self, recording: Recording, kernel: Any) -> None:
-        self._config = recording.config
-        self._kernel = kernel
+    def __init__(self, recording: Recording, found: Any) -> None:
+        self._recording = recording
+        self._found = found
         self._paths: set[str] = set()
+        if recording.config is None:
+            self._paths.add(os.path.realpath(recording.source))
 
     def generated(self, config: Any, callers: Any, path: Path) -> bool:
+        tuned = self._recording.config
+        if tuned is None:
+            return False
         where = os.path.realpath(path)
         self._paths.discard(where)
         if not isinstance(config, KernelInvokeConfig):
             return False
-        wanted = (self._config.kernel_src_file, self._config.kernel_name)
-        if (config.kernel_src_file, config.kernel_name) != wanted:
+        if (config.kernel_src_file, config.kernel_name) != (tuned.kernel_src_file, tuned.kernel_name):
             return False
         self._paths.add(where)
         return True
 
     def compiled(self, compilation: Compilation, *, shared: bool) -> Any:
-        return self._kernel if shared and os.path.realpath(compilation.source) in self._paths else None
+        is_tuned = shared == (self._recording.config is not None)
+        return self._found if is_tuned and os.path.realpath(compilation.source) in self._paths else None
 
 
 def replay(
-    recording: Recording, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], kernel: Any
+    recording: Recording, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], found: Any
 ) -> Any:
-    """Runs the function for real with that kernel; what it returns."""
-    with observed_by(Replay(recording, kernel)):
+    """Runs the function for real with that kernel or program; what it returns."""
+    with observed_by(Replay(recording, found)):
         return function(*args, **keywords)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,9 @@ class Trial:
     compile_seconds: float = 0.0
     reason: str = ""  # of a failure, one line
     log: str = field(default="", repr=False)  # all that is known of it
+    predicted_us: float | None = None
+    known: bool = False  # from the store, not measured now
+    elapsed_seconds: float = 0.0  # since the search began, when it ended
 
     @property
     def good(self) -> bool:
@@ -51,7 +55,8 @@ class TuneResult:
     """All trials by number, and the best.
 
     ``ties``: numbers whose times cannot be told from the best's, the best first. ``complete``: every configuration was
-    tried; else a budget or an interrupt ended the search.
+    tried; else a budget, ``top_k`` or an interrupt ended the search. ``correlation``: Spearman's, of predicted and
+    measured times; None without predictions, and of fewer than three.
     """
 
     trials: tuple[Trial, ...]
@@ -60,6 +65,11 @@ class TuneResult:
     ties: tuple[int, ...] = ()
     complete: bool = True
     seconds: float = 0.0
+    correlation: float | None = None
+
+    @functools.cached_property
+    def _by_number(self) -> dict[int, Trial]:
+        return {trial.number: trial for trial in self.trials}
 
     @property
     def best(self) -> Trial | None:
@@ -78,10 +88,7 @@ class TuneResult:
 
     def __getitem__(self, number: int) -> Trial:
         """The trial of a number. KeyError when there is none."""
-        for trial in self.trials:
-            if trial.number == number:
-                return trial
-        raise KeyError(number)
+        return self._by_number[number]
 
     def __iter__(self) -> Iterator[Trial]:
         return iter(self.trials)
@@ -115,6 +122,7 @@ class TuneResult:
                 "backend": self.backend,
                 "complete": self.complete,
                 "seconds": self.seconds,
+                "correlation": self.correlation,
                 "ties": list(self.ties),
                 "trials": [asdict(trial) for trial in self.trials],
             },
@@ -136,6 +144,12 @@ class TuneResult:
 
             checks.write_file(path, text.getvalue(), "to_csv")
         return text.getvalue()
+
+    def to_html(self, path: str | Path) -> None:
+        """A page with the search's course, the effect of each name, and all trials; it needs no network."""
+        from mskpp.optune.page import write_page
+
+        write_page(self, path)
 
     def to_dataframe(self) -> Any:
         """The rows as a pandas DataFrame. StateError when pandas is not installed."""

@@ -18,7 +18,7 @@ from mskpp.errors import ArgumentError, InputError
 from mskpp.optune.tunable import value_text
 
 Config = dict[str, Any]
-STRATEGIES = ("in order", "random")
+ORDERS = ("in order", "random", "model-ranked", "optuna")  # the strategies; the first two are orders of the space alone
 MOST_REFUSALS = 1_000_000  # in a row, by the condition, before the space counts as exhausted
 
 
@@ -64,9 +64,31 @@ class Space:
             out.append(values[at])
         return dict(zip(self._names, reversed(out), strict=True))
 
+    def dimensions(self) -> dict[str, Sequence[Any]]:
+        """Values by name; a list of configurations has one dimension, of its numbers."""
+        if self._configs is not None:
+            return {"configuration": range(self.size)}
+        return dict(zip(self._names, self._values, strict=True))
+
+    def number(self, positions: Sequence[int]) -> int:
+        """The number of the configuration that has these values of the dimensions."""
+        out = 0
+        for values, at in zip(self.dimensions().values(), positions, strict=True):
+            out = out * len(values) + at
+        return out
+
     def allowed(self, config: Config) -> bool:
         """What the condition says. An exception in it is the user's, and goes through."""
         return self._where is None or bool(self._where(**config))
+
+    def identity(self) -> str:
+        """The same for the same configurations."""
+        found = hashlib.sha256()
+        for name, values in self.dimensions().items():
+            found.update(repr((name, [self._configs[at] for at in values] if self._configs else list(values))).encode())
+        code = getattr(self._where, "__code__", None)
+        found.update(b"" if code is None else code.co_code + repr(code.co_consts).encode())
+        return found.hexdigest()
 
     def samples(self) -> Iterator[Config]:
         """Configurations for a check of names and values before anything is tried: they have every name with every
@@ -80,9 +102,7 @@ class Space:
             yield from ({**first, name: value} for value in reversed(kinds.values()))
 
     def numbers(self, strategy: str, seed: int) -> Iterator[int]:
-        """Every number that is allowed, once, in the strategy's order. InputError where there is none."""
-        if strategy not in STRATEGIES:
-            raise InputError(f"{self._who}: strategy is {strategy!r}; allowed are {', '.join(map(repr, STRATEGIES))}")
+        """Every number that is allowed, once: "in order", or "random" of the seed. InputError where there is none."""
         order: Iterator[int] = iter(range(self.size)) if strategy == "in order" else shuffled(self.size, seed)
         refused = allowed = 0
         for number in order:

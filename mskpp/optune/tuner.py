@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search: candidates are made from the tunable source, compiled side by side, measured in rounds, and ranked.
 
-A candidate that fails is a row of the result. On the host compiling is over before anything is timed; on a device the
-first measurements run while others compile.
+A candidate that fails is a row of the result. Where compiling disturbs measuring (the host), a batch is compiled before
+any of it is timed; on a device the first measurements run while others compile.
 
 Everything is done by threads other than the caller's, which only waits: an interrupt reaches the main thread alone, and
 so never falls between a thing and its removal. After one (Ctrl-C) the processes of all candidates are ended, the
@@ -14,103 +14,41 @@ from __future__ import annotations
 import _thread
 import contextvars
 import os
-import re
+import statistics
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mskpp.errors import BackendError, CompileError, InputError, LaunchError, StateError, TimeLimitError
-from mskpp.launcher import backend as backends
-from mskpp.launcher import checks, compiler, process
-from mskpp.launcher.code_generator import check_values, generate_kernel
-from mskpp.launcher.kernel import CompiledKernel
-from mskpp.launcher.signature import read_signature
+from mskpp.errors import BackendError, CompileError, LaunchError, StateError
+from mskpp.launcher import process
 from mskpp.log import logger
-from mskpp.optune import device, tunable
+from mskpp.optune import compiling, device
+from mskpp.optune.candidate import Candidate, without_folder
 from mskpp.optune.folder import PrivateFolder
-from mskpp.optune.measure import best_of, interval, is_time, needs_more
-from mskpp.optune.outputs import Arguments, Outputs, WrongResultError
-from mskpp.optune.recorder import Recording
+from mskpp.optune.measure import best_of, needs_more
+from mskpp.optune.memory import Memory
+from mskpp.optune.plan import Plan
 from mskpp.optune.results import MEASURED, NOT_TRIED, Trial, TuneResult
-from mskpp.optune.space import Config, Space
+from mskpp.optune.space import Space
+from mskpp.optune.strategy import Walk
+from mskpp.optune.targets import Target
 
 NARROW = 0.02  # of the median: known well enough
 MOST_ROUNDS = 40
 ROUNDS_SECONDS = 10.0  # of measuring contenders again
-LAUNCH_MS = 60000  # when the user's launch gives no timeout
+BATCH = 64  # candidates that are compiled before any of them is measured, where compiling disturbs
+POOR = 0.5  # rank correlation, below which predictions do not decide
+FEW = 3  # for a correlation
+LOOK_SECONDS = 0.1  # how often an interrupt is looked for
+WAITERS = 32  # threads that wait for an executor
 END_SECONDS = 10.0  # for the threads to end after an interrupt; then they are left
-ERROR_LINE = re.compile(r"\b(?:fatal )?error\b ?:", re.IGNORECASE)
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to search."""
-
-    warmup_us: int = 300
-    repeat: int = 1
-    device_ids: tuple[int, ...] = (0,)
-    strategy: str = "in order"
-    seed: int = 0
-    trials: int | None = None  # at most so many
-    seconds: float | None = None  # no new candidate after them
-    reference: Callable[..., Any] | None = None
-    memory_bytes: int | None = None
-    who: str = "autotune"
-
-
-@dataclass
-class Candidate:
-    """One configuration on its way."""
-
-    number: int
-    config: Config
-    library: Path | None = None  # compiled
-    compile_seconds: float = 0.0
-    samples: list[float] = field(default_factory=list)  # us
-    ending: str = NOT_TRIED
-    reason: str = ""
-    log: str = ""
-
-    def fail(self, error: BaseException) -> None:
-        """Notes how it ended. An error of any class is an ending."""
-        text = str(error).strip()
-        lines = [line.strip() for line in text.splitlines()] or [type(error).__name__]
-        if isinstance(error, CompileError):  # the compiler's first error says more than the command, which may be long
-            lines.insert(0, next((line for line in lines[1:] if ERROR_LINE.search(line)), lines[0]))
-        self.ending = ending_of(error)
-        self.reason = lines[0] if self.ending != "failed" or text else f"{type(error).__name__}"
-        self.log = f"{type(error).__name__}: {text}"
-        self.library = None
-
-    def trial(self) -> Trial:
-        found = interval(self.samples) if self.ending == MEASURED else None
-        return Trial(
-            self.number,
-            self.config,
-            self.ending,
-            found.median if found else None,
-            found.low if found else None,
-            found.high if found else None,
-            found.samples if found else 0,
-            self.compile_seconds,
-            self.reason,
-            self.log,
-        )
-
-
-def ending_of(error: BaseException) -> str:
-    if isinstance(error, WrongResultError):
-        return "wrong result"
-    if isinstance(error, TimeLimitError):
-        return "timed out"
-    if isinstance(error, CompileError):
-        return "does not compile"
-    return "crashed" if isinstance(error, LaunchError) else "failed"
+Progress = Callable[[Trial], None]
 
 
 def protected(work: Callable[[], Found], stop: Callable[[], object]) -> Found:
@@ -153,36 +91,28 @@ def protected(work: Callable[[], Found], stop: Callable[[], object]) -> Found:
 
 
 class Search:
-    """One tuning of one kernel. InputError or ArgumentError where names, values or arguments do not fit."""
+    """One tuning of one target."""
 
-    def __init__(self, recording: Recording, space: Space, plan: Plan) -> None:
-        self._recording = recording
+    def __init__(
+        self,
+        target: Target,
+        space: Space,
+        plan: Plan,
+        predicted: Callable[[process.Stop], Mapping[int, float | None]] | None = None,
+    ) -> None:
+        self._target = target
         self._space = space
         self._plan = plan
-        who = plan.who
-        compilation = recording.compilation
-        self._backend = backends.chosen(compilation.backend, who)
-        if self._backend.name == "host" and plan.device_ids != (0,):
-            raise InputError(f"{who}: device_ids is {list(plan.device_ids)}; the backend host has one device, 0")
-        if compilation.build_script is not None:
-            checks.script(compilation.build_script, who)
-        signature = read_signature(recording.source, recording.config.kernel_name)
-        check_values(signature, recording.args, who)
-        self._markers = tunable.read_markers(recording.source)
-        tunable.check(self._markers, list(space.samples()), who)
-        self._arguments = Arguments(recording.args)
-        # What is left in a workspace is nobody's result.
-        is_scratch = ["workspace" in parameter.name.lower() for parameter in signature.parameters]
-        self._outputs = Outputs(self._arguments, plan.reference, is_scratch)
-        self._keywords = {"blockdim": recording.keywords["blockdim"]}
-        self._keywords["timeout"] = recording.keywords.get("timeout", LAUNCH_MS)
+        self._predicted = predicted
+        self._predictions: Mapping[int, float | None] | None = None
+        self._walk: Walk | None = None
         self._stop = process.Stop()
         self._limits = process.Limits(plan.memory_bytes, self._stop)
         self._folder: PrivateFolder | None = None
-        self._devices: list[device.Device] = []
-        self._device_of: dict[int, int] = {}  # by the candidate's number
+        self._memory: Memory | None = None
         self.candidates: list[Candidate] = []
-        self._all_wanted = False
+        self._broken: set[int] = set()  # devices whose last candidate failed
+        self._vouched = False
         self._finished = False
         self._begin = time.monotonic()
         self._seconds = 0.0
@@ -195,71 +125,109 @@ class Search:
         protected(self._close, self._stop.set)
 
     def _close(self) -> None:
-        for one in self._devices:
-            one.close()
+        self._target.close()
+        if self._memory is not None:
+            self._memory.close()
         if self._folder is not None:
             self._folder.close()
 
-    def run(self, progress: Callable[[Candidate], None]) -> TuneResult:
+    def run(self, progress: Progress) -> TuneResult:
         """Searches. An interrupt goes through; result() then has what is known. ``progress`` is called by other
-        threads, when a candidate has ended."""
+        threads, when a candidate has ended, and when it is known better."""
         context = contextvars.copy_context()
         protected(lambda: context.run(self._search, progress), self._stop.set)
         return self.result()
 
-    def kernel(self, number: int) -> CompiledKernel:
-        """The kernel of a candidate that was measured. It outlives the search."""
-        library = next(c.library for c in self.candidates if c.number == number)
-        assert library is not None
-        return CompiledKernel(str(library), backend=self._backend.name)
+    def winner(self, number: int) -> Any:
+        """What stands for the candidate's kernel or program in the user's function. A kernel outlives the search."""
+        return self._target.winner(next(c for c in self.candidates if c.number == number))
 
     def result(self) -> TuneResult:
         candidates = sorted(self.candidates, key=lambda c: c.number)
-        known = {c.number: interval(c.samples) for c in candidates if c.ending == MEASURED}
+        known = {c.number: c.time for c in candidates if c.good}
         ties = tuple(best_of(known)[1]) if known else ()
         return TuneResult(
             tuple(candidate.trial() for candidate in candidates),
-            self._backend.name,
-            self._recording.config.kernel_name,
+            self._target.backend,
+            self._target.name,
             ties,
-            self._all_wanted and self._finished,
+            self._finished and self._walk is not None and self._walk.complete,
             self._seconds or time.monotonic() - self._begin,
+            correlation(candidates),
         )
 
-    def _search(self, progress: Callable[[Candidate], None]) -> None:
+    def _search(self, progress: Progress) -> None:
         self._folder = PrivateFolder()
-        self._devices = device.devices(self._backend.name, self._plan.device_ids, self._limits)
+        self._target.open(self._limits)
+        if self._plan.store:
+            self._memory = Memory(self._target, self._space, self._plan)
+        if self._predicted is not None:
+            self._predictions = self._predicted(self._stop)
+        self._walk = Walk(self._space, self._plan, self._predictions)
         with ExitStack() as stack:
             threads = [
-                stack.enter_context(ThreadPoolExecutor(1, f"mskpp device {number}")) for number in self._plan.device_ids
+                stack.enter_context(ThreadPoolExecutor(1, f"mskpp device {number}"))
+                for number in range(self._target.devices)
             ]
             stack.callback(self._stop.set)  # before the threads are waited for, whatever happened
-            self._first_round(threads, progress)
-            self._judge(progress)
-            self._more_rounds(threads)
+            while not self._stop.is_set and self._batch(threads, progress):
+                pass
+            self._more_rounds(threads, progress)
+            self._compile_best()
             self._finished = not self._stop.is_set
             self._seconds = time.monotonic() - self._begin
 
+    def _batch(self, threads: Sequence[ThreadPoolExecutor], progress: Progress) -> bool:
+        """Some candidates from nothing to their ending. False when no more are wanted."""
+        assert self._walk is not None
+        limit = 2 * len(os.sched_getaffinity(0)) if self._walk.learns else BATCH if self._target.disturbed else None
+        first = len(self.candidates)
+        self._first_round(threads, progress, limit)
+        new = self.candidates[first:]
+        self._try_suspects(threads, progress, new)
+        self._judge(threads, progress)
+        for candidate in new:
+            self._keep(candidate)
+            self._walk.tell(candidate.number, candidate.time.median if candidate.good else None)
+        return bool(new) or self._widened()
+
+    def _widened(self) -> bool:
+        """Goes on beyond ``top_k`` where predictions and times do not agree, or nothing was good."""
+        assert self._walk is not None
+        found = correlation(self.candidates)
+        if self._stop.is_set or (any(c.good for c in self.candidates) and (found is None or found >= POOR)):
+            return False
+        if not self._walk.widen():
+            return False
+        if self._predictions is not None:
+            why = "no candidate was good" if found is None else f"prediction and measurement agree poorly ({found:.2f})"
+            logger.warning("%s: %s; more are tried than top_k", self._plan.who, why)
+        return True
+
     # --- candidates ---
 
-    def _wanted(self) -> Iterator[Candidate]:
-        """Candidates in the order of the strategy, until a budget ends; at least one."""
-        for count, number in enumerate(self._space.numbers(self._plan.strategy, self._plan.seed)):
-            if self._stop.is_set or (self._plan.trials is not None and count >= self._plan.trials):
+    def _wanted(self, limit: int | None) -> Iterator[Candidate]:
+        """New candidates, until a budget ends; at most so many of which nothing is known."""
+        assert self._walk is not None
+        unknown = 0
+        while not self._stop.is_set and (limit is None or unknown < limit):
+            number = self._walk.ask()
+            if number is None:
                 return
-            if count and self._plan.seconds is not None and time.monotonic() - self._begin >= self._plan.seconds:
-                return
-            candidate = Candidate(number, self._space.config(number))
-            self._device_of[number] = count % len(self._plan.device_ids)
+            candidate = Candidate(number, self._space.config(number), len(self.candidates) % self._target.devices)
+            candidate.predicted = None if self._predictions is None else self._predictions.get(number)
+            if self._memory is not None:
+                self._memory.recall(candidate)
+            unknown += not candidate.from_store
             self.candidates.append(candidate)
             yield candidate
-        self._all_wanted = True
 
-    def _compiled(self, folder: Path) -> Generator[Candidate, None, None]:
+    def _compiled(self, limit: int | None) -> Generator[Candidate, None, None]:
         """Candidates as they are compiled, with their library or their failure; at most a few wait to be compiled."""
-        workers = len(os.sched_getaffinity(0))
-        with ThreadPoolExecutor(workers, thread_name_prefix="mskpp compile") as pool:
-            waiting: dict[Future[None], Candidate] = {}
+        workers = len(os.sched_getaffinity(0)) if self._plan.executor is None else WAITERS
+        with ExitStack() as stack:
+            pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="mskpp compile"))
+            waiting: dict[Future[Any], Candidate] = {}
 
             def ended() -> Iterable[Candidate]:
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
@@ -268,9 +236,11 @@ class Search:
                     yield candidate
 
             try:
-                for candidate in self._wanted():
-                    where = folder / str(candidate.number)
-                    waiting[pool.submit(self._compile, candidate, where)] = candidate
+                for candidate in self._wanted(limit):
+                    if candidate.from_store:
+                        yield candidate
+                        continue
+                    waiting[pool.submit(self._compile, candidate)] = candidate
                     while len(waiting) >= 2 * workers:
                         yield from ended()
                 while waiting:
@@ -280,30 +250,21 @@ class Search:
                     self._stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _compile(self, candidate: Candidate, folder: Path) -> None:
+    def _folder_of(self, candidate: Candidate) -> Path:
+        assert self._folder is not None
+        return self._folder.path / str(candidate.number)
+
+    def _compile(self, candidate: Candidate) -> None:
         """BackendError and StateError are no candidate's fault, and go through."""
-        recording, who = self._recording, self._plan.who
+        assert self._folder is not None
         begin = time.monotonic()
         try:
-            checks.make_folder(folder, who)
-            scratch = checks.make_folder(folder / "tmp", who)
-            source = tunable.instance(recording.source, self._markers, candidate.config, folder)
-            launch = folder / "launch.cpp"
-            text = generate_kernel(source, recording.config.kernel_name, recording.callers)
-            checks.write_file(launch, text, who)
-            library = folder / "kernel.so"
-            compiler.compile_alone(
-                who,
-                recording.compilation.build_script,
-                launch,
-                library,
-                options=recording.compilation.options,
-                backend=self._backend,
-                timeout=recording.compilation.timeout,
-                folder=scratch,
-                limits=self._limits,
-            )
-            candidate.library = library
+            job = self._target.generate(candidate, self._folder_of(candidate), self._folder.path)
+            if self._plan.executor is None:
+                compiling.compile_here(job, self._stop)
+            else:
+                self._compile_there(job)
+            candidate.library = job.output
         except (BackendError, StateError):
             raise
         except Exception as error:
@@ -311,93 +272,169 @@ class Search:
                 self._fail(candidate, error)
         candidate.compile_seconds = time.monotonic() - begin
 
+    def _compile_there(self, job: compiling.Job) -> None:
+        """Has the executor compile, and waits for it; not after an interrupt."""
+        assert self._plan.executor is not None
+        future = self._plan.executor.submit(compiling.compile_there, job)
+        while True:
+            try:
+                future.result(LOOK_SECONDS).check()
+                return
+            except BrokenExecutor as error:
+                raise StateError(f"{self._plan.who}: the executor broke: {error}") from error
+            except FutureTimeoutError:
+                if future.done():
+                    continue
+                if self._stop.is_set:
+                    future.cancel()
+                    raise LaunchError("interrupted") from None
+
     # --- times ---
 
-    def _first_round(self, threads: Sequence[ThreadPoolExecutor], progress: Callable[[Candidate], None]) -> None:
-        assert self._folder is not None
+    def _first_round(self, threads: Sequence[ThreadPoolExecutor], progress: Progress, limit: int | None) -> None:
         measured: list[Future[None]] = []
-        with closing(self._compiled(self._folder.path)) as compiled:
+        with closing(self._compiled(limit)) as compiled:
             arriving: Iterable[Candidate] = compiled
-            if self._backend.name == "host":
+            if self._target.disturbed:
                 arriving = sorted(compiled, key=lambda candidate: candidate.number)
             for candidate in arriving:
-                if candidate.library is None:
-                    progress(candidate)
+                if candidate.library is None or candidate.ending != NOT_TRIED:
+                    self._ended(candidate, progress)
                 else:
-                    thread = threads[self._device_of[candidate.number]]
-                    measured.append(thread.submit(self._first, candidate, progress))
+                    measured.append(threads[candidate.device].submit(self._first, candidate, progress))
         for future in measured:
             future.result()
 
-    def _judge(self, progress: Callable[[Candidate], None]) -> None:
-        wrong = self._outputs.wrong()
-        for candidate in self.candidates:
-            if candidate.number in wrong and candidate.ending == MEASURED:
-                candidate.fail(wrong[candidate.number])
-                progress(candidate)
-
-    def _more_rounds(self, threads: Sequence[ThreadPoolExecutor]) -> None:
-        """Contenders again, one sample each a round, until the best is known or a limit ends it."""
-        end = time.monotonic() + ROUNDS_SECONDS
-        if self._plan.seconds is not None:
-            end = min(end, self._begin + self._plan.seconds)
-        for _ in range(MOST_ROUNDS):
-            known = {c.number: interval(c.samples) for c in self.candidates if c.ending == MEASURED}
-            # No more than have their process still.
-            again = set(needs_more(known, NARROW)[: device.KEPT]) if known else set()
-            if not again or time.monotonic() >= end or self._stop.is_set:
-                return
-            for future in [
-                threads[self._device_of[c.number]].submit(self._again, c) for c in self.candidates if c.number in again
-            ]:
-                future.result()
-
-    def _sample(self, candidate: Candidate) -> None:
-        """One sample: the mean of ``repeat`` launches after the warm-up, each on the arguments as they were."""
-        assert candidate.library is not None
-        times = self._devices[self._device_of[candidate.number]].measure(
-            candidate.library,
-            self._arguments.fresh(),
-            **self._keywords,
-            warmup_us=self._plan.warmup_us,
-            repeat=self._plan.repeat,
-        )
-        name = self._recording.config.kernel_name
-        if len(times) != self._plan.repeat:
-            raise LaunchError(f"{name}: {len(times)} times were measured for {self._plan.repeat} launches")
-        for one in times:
-            if not is_time(one):
-                raise LaunchError(f"{name}: the measured time of a launch is {one} ns, which cannot be")
-        candidate.samples.append(sum(times) / len(times) / 1000)
-        candidate.ending = MEASURED
-
-    def _first(self, candidate: Candidate, progress: Callable[[Candidate], None]) -> None:
+    def _first(self, candidate: Candidate, progress: Progress) -> None:
         """The output's check and the first sample."""
         if self._stop.is_set:
             return
         try:
-            assert candidate.library is not None
-            where = self._devices[self._device_of[candidate.number]]
-            values = where.launch(candidate.library, self._arguments.fresh(), **self._keywords)
-            self._outputs.add(candidate.number, values)
-            self._sample(candidate)
+            self._target.check(candidate)
+            candidate.samples.append(self._target.sample(candidate))
+            candidate.ending = MEASURED
         except BackendError:
             raise
         except Exception as error:
             if self._stop.is_set:  # it was ended
                 return
             self._fail(candidate, error)
-        progress(candidate)
+        # A device that one has broken may make the next ones fail; on the host each has a process of its own.
+        broken = candidate.ending in ("crashed", "timed out") and not self._target.disturbed
+        after_another = candidate.device in self._broken and candidate.ending == "crashed"
+        candidate.suspect = broken and after_another and not candidate.suspect
+        (self._broken.add if broken else self._broken.discard)(candidate.device)
+        self._ended(candidate, progress)
+
+    def _ended(self, candidate: Candidate, progress: Progress) -> None:
+        candidate.elapsed = time.monotonic() - self._begin
+        # Of outputs that are compared with each other the right one shows when two agree.
+        trusted = self._target.trusted()
+        for one in self.candidates if candidate.good else [candidate]:
+            if not one.good or trusted is None or one.number in trusted:
+                self._keep(one)
+        progress(candidate.trial())
+
+    def _keep(self, candidate: Candidate) -> None:
+        if self._memory is not None and candidate.ending != NOT_TRIED and not self._stop.is_set:
+            self._memory.keep(candidate)
+
+    def _try_suspects(
+        self, threads: Sequence[ThreadPoolExecutor], progress: Progress, new: Sequence[Candidate]
+    ) -> None:
+        """Those that failed right after another one on their device once more, each on a device that is opened anew."""
+        for candidate in [c for c in new if c.suspect]:
+            if self._stop.is_set:
+                return
+            self._target.reopen(candidate.device)
+            candidate.ending, candidate.reason, candidate.log = NOT_TRIED, "", ""
+            candidate.samples.clear()
+            threads[candidate.device].submit(self._first, candidate, progress).result()
 
     def _fail(self, candidate: Candidate, error: Exception) -> None:
-        assert self._folder is not None
-        candidate.fail(without_folder(error, self._folder.path / str(candidate.number)))
+        candidate.fail(without_folder(error, self._folder_of(candidate)))
+
+    def _disprove(self, candidate: Candidate, error: Exception) -> None:
+        """What the store says of it is not so."""
+        logger.warning("%s: No.%d is not as the store has it: %s", self._plan.who, candidate.number, error)
+        self._fail(candidate, error)
+        candidate.from_store = False
+        if self._memory is not None:
+            self._memory.drop(candidate)
+
+    def _compare_with_known(self, threads: Sequence[ThreadPoolExecutor]) -> None:
+        """Outputs of candidates from the store were compared when they were measured, so one stands for all: it runs
+        once, for new ones to be compared with."""
+        known = [c for c in self.candidates if c.good and c.from_store]
+        if self._target.trusted() is None or not any(c.good and not c.from_store for c in self.candidates):
+            return
+        for candidate in sorted(known, key=lambda c: (c.time.median, c.number)):
+            if self._vouched or self._stop.is_set:
+                return
+            try:
+                if candidate.library is None:
+                    self._compile(candidate)
+                if candidate.good:
+                    threads[candidate.device].submit(self._target.check, candidate).result()
+                    self._vouched = True
+            except BackendError:
+                raise
+            except Exception as error:
+                if self._stop.is_set:
+                    return
+                self._disprove(candidate, error)
+            if self._vouched:
+                self._target.vouch(candidate.number, [c.number for c in known if c is not candidate and c.good])
+
+    def _compile_best(self) -> None:
+        """What is best by the store is not compiled yet, and need not compile any more."""
+        while not self._stop.is_set:
+            best = self.result().best
+            candidate = next((c for c in self.candidates if best is not None and c.number == best.number), None)
+            if candidate is None or candidate.library is not None:
+                return
+            self._compile(candidate)
+            if not candidate.good:
+                self._disprove(candidate, CompileError(candidate.reason))
+
+    def _judge(self, threads: Sequence[ThreadPoolExecutor], progress: Progress) -> None:
+        self._compare_with_known(threads)
+        wrong = self._target.wrong()
+        for candidate in self.candidates:
+            if candidate.number in wrong and candidate.good:
+                if candidate.from_store:
+                    self._disprove(candidate, wrong[candidate.number])
+                else:
+                    self._fail(candidate, wrong[candidate.number])
+                progress(candidate.trial())
+
+    def _more_rounds(self, threads: Sequence[ThreadPoolExecutor], progress: Progress) -> None:
+        """Contenders again, one sample each a round, until the best is known or a limit ends it."""
+        end = time.monotonic() + ROUNDS_SECONDS
+        if self._plan.seconds is not None:
+            end = min(end, self._begin + self._plan.seconds)
+        changed: set[int] = set()
+        for _ in range(MOST_ROUNDS):
+            known = {c.number: c.time for c in self.candidates if c.good}
+            fresh = {c.number for c in self.candidates if not c.from_store}
+            # No more than have their process still.
+            wanted = [number for number in needs_more(known, NARROW) if number in fresh] if known else []
+            again = set(wanted[: device.KEPT])
+            if not again or time.monotonic() >= end or self._stop.is_set:
+                break
+            for future in [threads[c.device].submit(self._again, c) for c in self.candidates if c.number in again]:
+                future.result()
+            changed |= again
+        for candidate in self.candidates:
+            if candidate.number in changed:
+                self._keep(candidate)
+                progress(candidate.trial())
 
     def _again(self, candidate: Candidate) -> None:
         if self._stop.is_set:
             return
         try:
-            self._sample(candidate)
+            candidate.samples.append(self._target.sample(candidate))
         except Exception as error:
             if self._stop.is_set:
                 return
@@ -405,11 +442,18 @@ class Search:
             self._fail(candidate, error)
 
 
-def without_folder(error: Exception, folder: Path) -> Exception:
-    """The error without the names of temporary folders, which say nothing: paths from where the user's source is."""
-    text = str(error).replace(f"{folder / 'source'}{os.sep}", "").replace(f"{folder}{os.sep}", "")
-    if text == str(error) or not error.args:
-        return error
-    changed = type(error)(text)
-    changed.__cause__ = error
-    return changed
+def correlation(candidates: Iterable[Candidate]) -> float | None:
+    """Spearman's rank correlation of predicted and measured times; None of fewer than FEW, or of equal ones."""
+    pairs = [(c.predicted, c.time.median) for c in candidates if c.good and c.predicted is not None]
+    if len(pairs) < FEW:
+        return None
+    try:
+        return statistics.correlation(ranks([p for p, _ in pairs]), ranks([m for _, m in pairs]))
+    except statistics.StatisticsError:  # all are equal
+        return None
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    """The rank of each value; equal ones share the mean of theirs."""
+    order = sorted(values)
+    return [(bisect_left(order, value) + bisect_right(order, value) - 1) / 2 for value in values]

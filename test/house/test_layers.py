@@ -119,9 +119,28 @@ def test_launching_and_modelling_do_not_know_each_other(path: Path) -> None:
     assert not {name for name in used if name.startswith("mskpp.core")} or path.name == "tiling.py", used
 
 
-@pytest.mark.parametrize("path", [p for p in PYTHON if not {"launcher", "optune"} & set(p.parts)], ids=module_of)
+@pytest.mark.parametrize(
+    "path", [p for p in PYTHON if not {"launcher", "optune", "command"} & set(p.parts)], ids=module_of
+)
 def test_modelling_never_imports_the_launcher(path: Path) -> None:
     assert not {name for name in imports(path) if name.startswith("mskpp.launcher")}
+
+
+@pytest.mark.parametrize("path", [p for p in PYTHON if "command" not in p.parts], ids=module_of)
+def test_nothing_knows_the_command(path: Path) -> None:
+    """It stands above everything; ``python -m mskpp`` starts it."""
+    used = {name for name in imports(path) if name.startswith("mskpp.command")}
+    assert not used or path == PACKAGE / "__main__.py"
+
+
+@pytest.mark.parametrize("path", [p for p in PYTHON if "command" in p.parts], ids=module_of)
+def test_commands_load_what_is_slow_when_they_run(path: Path) -> None:
+    """Every call of ``mskpp`` imports the modules of all subcommands."""
+    for node in ast.parse(path.read_text()).body:
+        names = {node.module or ""} if isinstance(node, ast.ImportFrom) else set()
+        names |= {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+        slow = {name for name in names if re.match(r"(numpy|plotly|rich|mskpp\.(launcher|optune|report))\b", name)}
+        assert not slow, f"{path.name} imports {slow} at the top"
 
 
 def test_importing_the_package_loads_nothing_optional() -> None:

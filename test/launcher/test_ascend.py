@@ -712,6 +712,103 @@ def test_missing_times_are_told(client: Client, more: dict[str, str], text: str)
     assert text in out
 
 
+MEASURED = """
+from mskpp.launcher.backend import ascend
+ascend.FLUSHED_BYTES = 1 << 20
+x, y, z = arrays()
+def measure(**options):
+    return combine().measure([x, y, z, Shape(4, 6), 2.0], blockdim=3, **options)
+"""
+
+
+def test_the_cache_is_emptied_before_each_launch_that_counts(client: Client, tmp_path: Path) -> None:
+    out = client(
+        f"{MEASURED}\nprint(measure(warmup_us=1000, repeat=3, flush_cache=True))\n"
+        "assert live() == (0, 0, 0) and (z == -1).all()",
+        EMULATED_CANN_KERNEL_NS="combine:400000",
+        EMULATED_CANN_RECORDS="memset",  # are not taken for the kernel's
+    )
+    assert out.splitlines()[0] == "[400000, 400000, 400000]"
+    log = (tmp_path / "calls.log").read_text().splitlines()
+    steps = [line for line in log if line.startswith(("aclrtMemset", "# kernel combine"))]
+    assert [line[:5] for line in steps] == ["# ker"] * 4 + ["aclrt", "# ker"] * 3
+    assert all(line.endswith(", 1048576, 0, 1048576) = 0") for line in steps if line.startswith("aclrt"))
+    # All is as it was, and in that order: the arguments are restored, the cache is emptied, the kernel runs.
+    last = [line.split("(")[0] for line in log[log.index(steps[-2]) - 3 :]]
+    assert last[:5] == ["aclrtMemcpy"] * 3 + ["aclrtMemset", "msptiActivityFlushAll"]
+    assert sum(line.startswith("aclrtMalloc(1048576,") for line in log) == 1
+
+
+def test_without_flushing_there_is_no_flush(client: Client, tmp_path: Path) -> None:
+    out = client(f"{MEASURED}\nprint(measure(repeat=2))", EMULATED_CANN_KERNEL_NS="combine:7")
+    assert out.splitlines()[0] == "[7, 7]"
+    assert "aclrtMemset" not in calls(tmp_path)
+    assert calls(tmp_path).count("<<<>>>") == 3  # one warms up
+
+
+def test_each_measured_launch_starts_on_the_memory_as_it_was(
+    client: Client, emulated_cann: dict[str, str], tmp_path: Path
+) -> None:
+    """sum_all() adds to what is there, and fails here when that is not what was given."""
+    again = 'if (sum[0] != 0) throw std::runtime_error("it is not as it was");'
+    text = LIST_CODE.replace("    for (", f"    {again}\n    for (").replace("<cstdint>", "<stdexcept>")
+    library = compiled(emulated_cann, tmp_path, "anew", text)
+    client(f"""
+    library = Ascend().load(Path({str(library)!r}), {{"kernel": "sum_all"}})
+    parts, out = [np.ones(2, np.float32), np.ones(2, np.float32)], np.zeros(2, np.float32)
+    assert len(library.measure([parts, out], blockdim=1, repeat=3, warmup_us=1)) == 3 and not out.any()
+    library.launch([parts, out], blockdim=1)
+    assert out.tolist() == [2, 2]
+    assert "block 0 threw: it is not as it was" in caught(LaunchError, library.launch, [parts, out], blockdim=1)
+    """)
+
+
+def test_memory_that_is_not_there_for_emptying_the_cache_is_told(client: Client) -> None:
+    out = client(f"""{MEASURED}
+print(caught(LaunchError, measure, flush_cache=True))
+assert live() == (0, 0, 0)
+""", EMULATED_CANN_MEMORY="600000")  # fmt: skip
+    assert "combine: aclrtMalloc of 1,048,576 bytes failed with 200000 (out of memory)" in out
+    assert "flush_cache needs as much on device 0" in out and "or measure without flush_cache" in out
+
+
+def test_a_toolkit_that_cannot_empty_the_cache_is_told(client: Client) -> None:
+    out = client(f"""{MEASURED}
+from mskpp.launcher.backend.acl import AscendCL
+whole = AscendCL._optional
+AscendCL._optional = lambda self, name, *types: None if name == "aclrtMemset" else whole(self, name, *types)
+print(caught(BackendError, measure, flush_cache=True))
+assert len(measure(repeat=2)) == 2
+""")  # fmt: skip
+    assert (
+        "combine: " in out and "libascendcl.so has no function aclrtMemset; use another version of the toolkit" in out
+    )
+
+
+def test_the_device_has_a_name(client: Client, tmp_path: Path) -> None:
+    out = client("""
+    print(Ascend().device_name())
+    print(caught(InputError, Ascend().device_name, 2))
+    """, EMULATED_CANN_SOC="Ascend910_9392", EMULATED_CANN_DEVICES="2")  # fmt: skip
+    assert out.splitlines() == ["Ascend910_9392", "backend ascend: device_id is 2; allowed are 0 to 1"]
+    assert "aclrtSetDevice" not in calls(tmp_path)
+
+
+@pytest.mark.parametrize("function", ["aclrtResetDeviceForce", "aclrtResetDevice"])
+def test_a_device_is_reset(client: Client, tmp_path: Path, function: str) -> None:
+    out = client(f"""
+    from mskpp.launcher.backend.acl import AscendCL
+    whole = AscendCL._optional
+    missing = "aclrtResetDeviceForce" if {function!r} == "aclrtResetDevice" else ""  # in an older toolkit
+    AscendCL._optional = lambda self, name, *types: None if name == missing else whole(self, name, *types)
+    print(caught(LaunchError, Ascend().renew_device, 0))
+    Ascend().renew_device(0)
+    run(combine(), *arrays())
+    """, EMULATED_CANN_FAIL=f"{function}:1=507899")  # fmt: skip
+    assert f"backend ascend: {function}(0) failed with 507899: emulated toolkit: " in out
+    assert calls(tmp_path).count(function) == 2
+
+
 def test_a_profiler_that_comes_too_late_is_told_and_preloading_cures_it(
     client: Client, emulated_cann: dict[str, str]
 ) -> None:

@@ -134,8 +134,8 @@ def launch(callee: str, arguments: str = "x", setting: str = "8, l2, stream") ->
         "k<half>",
         "ns::k<A, B<C, D<4>>>",
         "k<A<B<C<int>>>>",
-        "ns::Kernel<4>::run",
-        "Kernel<int>::template run<float>",
+        "ns::Kernel<4>::k",
+        "Kernel<int>::template k<float>",
         "k<(1 >> 2)>",
         "k<(a > b)>",
         "k<'>', 4>",
@@ -151,7 +151,7 @@ def test_every_form_of_the_callee_is_called(callee: str) -> None:
     for before in ("", "return ", "if (a < b) ", "{ x = 1; } ", "a ? b : "):
         assert cc.rewrite(f"{before}{callee}<<<8, l2, stream>>>(x);") == (
             f"{before}::mskpp::launch(8, l2, stream, ::mskpp::bound([=](auto mskpp_0) mutable "
-            f"{{ {callee}(mskpp_0); }}, x));"
+            f'{{ {callee}(mskpp_0); }}, x), "k");'
         )
 
 
@@ -170,7 +170,7 @@ def test_every_form_of_the_callee_is_called(callee: str) -> None:
 )  # fmt: skip
 def test_arguments_are_evaluated_once_and_kept(given: str, called: str) -> None:
     lines = "\n" * given.count("\n")  # those that follow keep their numbers
-    assert launch("k", given) == f"::mskpp::launch(8, l2, stream, ::mskpp::bound({called}){lines});"
+    assert launch("k", given) == f'::mskpp::launch(8, l2, stream, ::mskpp::bound({called}){lines}, "k");'
 
 
 @pytest.mark.parametrize(

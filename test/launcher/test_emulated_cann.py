@@ -166,6 +166,58 @@ def test_memory_rejects_what_is_wrong(client: Client) -> None:
     """, EMULATED_CANN_MEMORY="65536")  # fmt: skip
 
 
+def test_memory_can_be_set(client: Client) -> None:
+    client("""
+    start()
+    acl.aclrtMemset.argtypes = [c.c_void_p, c.c_size_t, c.c_int32, c.c_size_t]
+    there, host = malloc(64), (c.c_char * 64)()
+    assert acl.aclrtMemset(there, 64, 7, 32) == 0
+    assert acl.aclrtMemcpy(host, 64, there, 64, D2H) == 0 and bytes(host) == b"\\7" * 32 + b"\\xa5" * 32
+    assert acl.aclrtMemset(None, 64, 7, 64) == 100000
+    assert acl.aclrtMemset(there, 32, 7, 64) == 100000 and "64 bytes to set in room for 32" in message()
+    assert acl.aclrtMemset(there + 1, 64, 7, 64) == 107000 and "63 bytes left" in message()
+    assert acl.aclrtMemset(c.addressof(host), 64, 7, 64) == 107000 and "is no device memory" in message()
+    """)
+
+
+POISONED = """
+start()
+code, handle = register(os.environ["BINARY"])
+count = c.c_int32(1)
+n = malloc(4); acl.aclrtMemcpy(n, 4, c.byref(count), 4, H2D)
+x = upload([1])
+def launched(key=7):
+    s = stream()
+    assert rt_launch(handle, key, 1, [x, x, x, 0, n], s) == 0
+    code = acl.aclrtSynchronizeStream(s)
+    return code, message()
+"""
+
+
+@pytest.mark.parametrize("reset", ["aclrtResetDevice", "aclrtResetDeviceForce"])
+def test_a_broken_device_fails_every_process_until_it_is_reset(client: Client, tmp_path: Path, reset: str) -> None:
+    state = {"EMULATED_CANN_STATE": str(tmp_path), "EMULATED_CANN_DEVICES": "2"}
+    client(POISONED + """
+assert launched() == (507015, "emulated toolkit: kernel add_custom_7 has broken device 0")
+os.environ["EMULATED_CANN_POISON"] = ""
+assert launched() == (507899, "emulated toolkit: device 0 is in an error state; it must be reset")
+""", EMULATED_CANN_POISON="vadd,add_custom", **state)  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["device0.error"]
+    client(POISONED.replace("start()", "start(1)") + "assert launched() == (0, '')", **state)
+    client(POISONED + f"""
+assert launched()[0] == 507899
+assert acl.{reset}(0) == 0
+{POISONED.replace("start()", "assert acl.aclrtSetDevice(0) == 0")}
+assert launched() == (0, "")
+""", **state)  # fmt: skip
+    client(POISONED + "assert launched() == (0, '')", **state)
+
+
+def test_without_a_folder_an_error_state_ends_with_its_process(client: Client) -> None:
+    client(POISONED + "assert launched()[0] == 507015 and launched()[0] == 507899", EMULATED_CANN_POISON="add_custom_7")
+    client(POISONED + "assert launched()[0] == 0")
+
+
 def test_streams_run_in_order_and_time_out(client: Client) -> None:
     client("""
     start()
@@ -358,6 +410,12 @@ def test_mspti_can_be_out_of_order_lossy_and_strict(client: Client) -> None:
     assert out.strip() == "[3, 2, 1]"
     out = client(f"SIZE = 2 << 20\n{MSPTI}\nprint([r[4] for r in found])", EMULATED_CANN_RECORDS="drop:1")
     assert out.strip() == "[1, 2]"
+    memset = "for _ in range(2): acl.aclrtMemset(c.c_void_p(x), c.c_size_t(4), 0, c.c_size_t(4))\n"
+    flushed = MSPTI.replace("code = mspti", f"{memset}code = mspti")
+    kinds = f"SIZE = 2 << 20\n{flushed}\nprint([(kind, name) for kind, *_, name in found])"
+    memsets = [(6, "MemSet"), (2, "MemSet")] * 2
+    assert eval(client(kinds, EMULATED_CANN_RECORDS="memset")) == [(2, "add_custom_7")] * 3 + memsets
+    assert eval(client(kinds)) == [(2, "add_custom_7")] * 3
     assert client(f"SIZE = 1 << 20\n{MSPTI}\nprint(code)").strip() == "999"  # a buffer of 2 MiB is the least
 
 
@@ -453,6 +511,61 @@ def test_msprof_writes_the_times(emulated_cann: dict[str, str], program: Path, t
     assert log.read_text().count("# kernel scale_all") == 3
 
 
+SEVERAL = PROGRAM.replace(
+    "    if (int code",
+    """    twice<<<2, nullptr, stream>>>(static_cast<GM_ADDR>(device));
+    other::twice<<<3, nullptr, stream>>>(static_cast<GM_ADDR>(device));
+    if (int code""",
+).replace(
+    "int main",
+    """__global__ __aicore__ void twice(GM_ADDR) {}
+namespace other { __global__ __aicore__ void twice(GM_ADDR) {} }
+int main""",
+)
+
+
+def _rows(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.rsplit("Profiling results saved in ", 1)[1].strip())
+    return list(csv.reader((folder / "OpBasicInfo.csv").read_text().splitlines()))
+
+
+def test_msprof_has_a_row_for_each_kernel(emulated_cann: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "app.cpp").write_text(SEVERAL)
+    command = ["bisheng", tmp_path / "app.cpp", "-o", tmp_path / "app"]
+    subprocess.run(command, env={**os.environ, **emulated_cann}, check=True)
+    more = {"EMULATED_CANN_KERNEL_NS": "scale_all:5000,twice:1"}
+    words = ["op", "--warm-up=0", f"--output={tmp_path}"]
+
+    def rows(*options: str, **extra: str) -> list[list[str]]:
+        return _rows(_msprof(emulated_cann, *words, *options, tmp_path / "app", **more, **extra))
+
+    header, *found = rows()
+    assert [row[:4] for row in found] == [
+        ["scale_all", "vector", "5.000000", "8"],
+        ["twice", "vector", "0.001000", "2"],
+        ["twice", "vector", "0.001000", "3"],
+    ]
+    assert [row[3] for row in rows("--kernel-name=twice")[1:]] == ["2", "3"]
+    assert [row[3] for row in rows("--kernel-name=twice", "--launch-count=1")[1:]] == ["2"]
+    old, *found = rows(EMULATED_MSPROF_COLUMNS="old")
+    assert header[4] == "Mix Block Dim" and old == header[:4] + header[5:]
+    assert found[0][:4] == ["scale_all", "vector", "5.000000", "8"] and len(found[0]) == 8
+
+
+def test_msprof_fails_for_one_program_only(emulated_cann: dict[str, str], program: Path, tmp_path: Path) -> None:
+    words = ["op", "--warm-up=0", f"--output={tmp_path}", program]
+    assert len(_rows(_msprof(emulated_cann, *words, EMULATED_MSPROF_FAIL="exit=7@other"))) == 2
+    assert _msprof(emulated_cann, *words, EMULATED_MSPROF_FAIL="exit=7@app").returncode == 7
+    assert _rows(_msprof(emulated_cann, *words, EMULATED_MSPROF_FAIL="text@app"))[1][2] == "N/A"
+
+
+def test_msprof_hangs_as_told(emulated_cann: dict[str, str], program: Path) -> None:
+    environment = {**os.environ, **emulated_cann, "EMULATED_MSPROF_FAIL": "hang"}
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run(["msprof", "op", program], env=environment, timeout=2, capture_output=True)
+
+
 @pytest.mark.parametrize("fault", ["exit", "silent", "nofolder", "nocsv", "empty", "header", "zero", "text"])
 def test_msprof_fails_as_told(emulated_cann: dict[str, str], program: Path, tmp_path: Path, fault: str) -> None:
     words = ["op", "--warm-up=0", f"--output={tmp_path}", program]
@@ -468,4 +581,8 @@ def test_msprof_wants_a_kernel(emulated_cann: dict[str, str], program: Path, tmp
     assert _msprof(emulated_cann, "op", "--warm-up=501", program).returncode == 1
     done = _msprof(emulated_cann, "op", "--warm-up=0", f"--output={tmp_path}", "--kernel-name=other", program)
     assert done.returncode == 1 and "no kernel other was launched" in done.stderr
+    done = _msprof(emulated_cann, "op", "--launch-count=0", program)
+    assert done.returncode == 1 and "--launch-count=0: 1 to 100" in done.stderr
+    done = _msprof(emulated_cann, "op", tmp_path / "none")
+    assert done.returncode == 1 and "none cannot be started: No such file" in done.stderr
     assert _msprof(emulated_cann, "op", "--warm-up=0", "/bin/true").returncode == 1

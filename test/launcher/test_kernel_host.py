@@ -23,6 +23,7 @@ from utils.kernels import FAST, Tensor, build, python, running, wait_until, writ
 
 from mskpp.errors import ArgumentError, FileError, InputError, LaunchError, StateError, TimeLimitError, UnsafeError
 from mskpp.launcher import CompiledKernel, KernelInvokeConfig, Launcher, compile
+from mskpp.launcher.backend import host, host_worker
 
 SOURCE = r"""
 #include <unistd.h>
@@ -338,6 +339,122 @@ def test_measuring_sees_the_same_memory_each_time(kernel: Load) -> None:
     assert (a == before).all()
     kernel("memory")[1](a, None, None, 4, repeat=3)
     assert (a == -before).all()
+
+
+def test_measuring_with_an_empty_cache(kernel: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    ask = host.Worker.ask
+
+    def noted(self: host.Worker, request: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        asked.append(request)
+        return ask(self, request, *rest)
+
+    monkeypatch.setattr(host.Worker, "ask", noted)
+    monkeypatch.setattr(host, "flushed_bytes", lambda: (1 << 20) + 1)
+    a = numpy.arange(1, 5, dtype=numpy.int32)
+    times = kernel("memory").measure(a, None, None, 4, blockdim=1, repeat=3, warmup_us=5, flush_cache=True)
+    assert len(times) == 3 and min(times) > 0 and a.tolist() == [1, 2, 3, 4]
+    kernel("memory").measure(a, None, None, 4, blockdim=1)
+    kernel("memory")[1](a, None, None, 4)
+    assert [request["flushed"] for request in asked if request["do"] == "launch"] == [(1 << 20) + 1, 0, 0]
+    with pytest.raises(ArgumentError, match="memory: flush_cache is int; it must be True or False"):
+        kernel("memory").measure(a, None, None, 4, blockdim=1, flush_cache=1)
+    monkeypatch.setattr(host, "flushed_bytes", lambda: 1 << 60)
+    said = r"memory: MemoryError: flush_cache: no room for 1152921504606846976 bytes: .*; measure without it"
+    with pytest.raises(LaunchError, match=said):
+        kernel("memory").measure(a, None, None, 4, blockdim=1, timeout=-1, flush_cache=True)
+
+
+def test_the_walk_comes_between_the_launches_and_outside_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the worker: restore, walk, launch; the warm-up does without."""
+    steps: list[str] = []
+
+    class Code:
+        mskpp_error = staticmethod(lambda: b"")
+
+        def launch_code(self, *arguments: object) -> int:
+            steps.append("launch")
+            return 0
+
+    class Memory:
+        addresses: tuple[int, ...] = ()
+        contents = staticmethod(lambda buffers: [])
+        restore = staticmethod(lambda contents: steps.append("restore"))
+        close = staticmethod(lambda: steps.append("free"))
+
+    class Walk:
+        def __init__(self, size: int) -> None:
+            steps.append(f"allocate {size}")
+
+        def __call__(self) -> None:
+            steps.append("walk")
+
+        close = staticmethod(lambda: steps.append("give back"))
+
+    ticks = iter(range(0, 1000, 10))
+    monkeypatch.setattr(host_worker, "Memory", lambda *arguments: Memory())
+    monkeypatch.setattr(host_worker, "Walk", Walk)
+    monkeypatch.setattr(host_worker.time, "perf_counter_ns", lambda: next(ticks))
+    library = host_worker.Library.__new__(host_worker.Library)
+    library.process, library.code, library.launch_code = os.getpid(), Code(), Code().launch_code
+    request = {"buffers": [], "slots": [], "blockdim": 1, "warmup_ns": 15, "repeat": 2, "flushed": 99}
+    assert library.launch(request, -1) == {"error": None, "ns": [10, 10]}
+    warm, counted = ["restore", "launch"], ["restore", "walk", "launch"]
+    assert steps == ["allocate 99", *warm, *warm, *counted, *counted, "free", "give back"]
+
+
+def test_a_walk_covers_all_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = host_worker.Walk(3 * host_worker.WALKED + 5)
+    for value in (1, 2):
+        walk()
+        assert ctypes.string_at(walk._base, walk._size) == bytes([value]) * walk._size
+    walk.close()
+    nothing = host_worker.Walk(0)
+    nothing()
+    nothing.close()
+
+
+def test_the_largest_cache_is_found(tmp_path: Path) -> None:
+    assert host.flushed_bytes(tmp_path) == 64 << 20
+    for i, size in enumerate(["48K", "2048K\n", "x", "", "33M", "-4G", "999999999999G"]):
+        (tmp_path / f"cpu{i}/cache/index0").mkdir(parents=True)
+        (tmp_path / f"cpu{i}/cache/index0/size").write_text(size)
+    assert host.flushed_bytes(tmp_path) == 66 << 20
+    (tmp_path / "cpu0/cache/index0/size").write_text("1G")
+    assert host.flushed_bytes(tmp_path) == 1 << 30
+    (tmp_path / "cpu0/cache/index0/size").write_bytes(b"\xff")
+    assert host.flushed_bytes(tmp_path) == 66 << 20
+    assert 1 << 16 <= host.flushed_bytes() <= 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some  CPU @ 2.00GHz\n\nmodel name\t: Other\n",
+            "Some CPU @ 2.00GHz",
+        ),
+        ("processor\t: 0\nBogoMIPS\t: 200\n\nModel\t: A board\n", "A board"),
+        ("cpu\t: POWER9\n", "POWER9"),
+        ("CPU implementer\t: 0x48\nCPU part\t: 0xd01\n", f"{os.uname().machine} of implementer 0x48, part 0xd01"),
+        ("model name\t:\n", os.uname().machine),
+        ("\0", os.uname().machine),
+    ],
+)
+def test_the_cpu_has_a_name(tmp_path: Path, text: str, name: str) -> None:
+    (tmp_path / "cpuinfo").write_text(text)
+    assert host.cpu_name(tmp_path / "cpuinfo") == name
+    assert host.cpu_name(tmp_path / "none") == os.uname().machine
+    assert host.Host().device_name().endswith(f", {len(os.sched_getaffinity(0))} cores")
+    with pytest.raises(LaunchError, match="backend host: device_id is 1; the backend host has one device, 0"):
+        host.Host().device_name(1)
+
+
+def test_programs_for_a_script_lie_where_they_are_wanted(tmp_path: Path) -> None:
+    with host.Host().script_environment(tmp_path) as environment:
+        front = Path(environment["PATH"].split(os.pathsep)[0])
+        assert front.parent == tmp_path and sorted(path.name for path in front.iterdir()) == ["bisheng", "mskpp-cc"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_a_blockdim(kernel: Load) -> None:

@@ -390,6 +390,96 @@ def test_interrupt_at_any_moment() -> None:
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
+@pytest.mark.parametrize("waiting", [lambda words: run(words, timeout=None, who="t"), lambda words: waited_for(words)])
+def test_an_interrupt_that_does_not_end_the_wait(waiting: Callable[[list[str]], object]) -> None:
+    """Another thread takes the signal, so the wait goes on. The same comes to pass now and then, on a busy machine,
+    where the signal finds the main thread just about to wait."""
+
+    def interrupt() -> None:
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    began = time.monotonic()
+    thread = threading.Thread(target=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        waiting(["sleep", "30"])
+    assert time.monotonic() - began < 15
+    thread.join()
+
+
+def waited_for(words: list[str]) -> int:
+    with start(words, who="t") as running:
+        return running.wait()
+
+
+def test_an_interrupt_of_the_start_while_a_fork_holds_the_lifeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor has no order yet, and Python has no process yet that could be ended."""
+    started: list[subprocess.Popen[bytes]] = []
+    held: list[int] = []
+
+    def interrupted(*arguments: object, **keywords: object) -> None:
+        started.append(popen(*arguments, **keywords))
+        for name in os.listdir("/proc/self/fd"):  # as a fork would
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                    held.append(os.dup(int(name)))
+        raise KeyboardInterrupt
+
+    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+    monkeypatch.setattr(process.subprocess, "Popen", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(["sleep", "60"], timeout=30, who="t")
+        assert started[0].wait(10) == 0
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def test_kill_of_the_parent_before_the_order_while_a_fork_of_it_lives() -> None:
+    """The fork holds the lifeline open; the supervisor looks at the parent itself."""
+    code = """
+        import fcntl, os, socket, subprocess, sys, termios, time
+        ours, its = socket.socketpair()
+        supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", sys.argv[1], str(its.fileno()), "1", str(os.getpid())], pass_fds=[its.fileno()]
+        )
+        its.close()
+        ours.sendall(bytes(3))  # of the eight
+        while any(fcntl.ioctl(ours, termios.TIOCOUTQ, bytes(4))):
+            time.sleep(0.01)  # until they are read
+        fork = os.fork()
+        if fork == 0:
+            time.sleep(60)
+            os._exit(0)
+        print(supervisor.pid, fork, flush=True)
+        time.sleep(60)
+        """
+    words = [sys.executable, "-c", textwrap.dedent(code), supervisor.__file__]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        number, fork = map(int, parent.stdout.readline().split())
+        try:
+            assert alive(number)
+            parent.kill()
+            assert wait_until(lambda: not alive(number), 10)
+        finally:
+            for one in (number, fork):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+
+
+def test_what_is_stopped_before_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process.subprocess, "Popen", lambda *a, **k: pytest.fail("it was started"))
+    stop = process.Stop()
+    stop.set()
+    assert run(["sleep", "60"], timeout=None, who="t", stop=stop).returncode == -signal.SIGKILL
+
+
 def children_of_this() -> set[str]:
     """Living children of this process, as their numbers; other tests may keep some."""
     found = set()

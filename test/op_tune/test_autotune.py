@@ -5,91 +5,33 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import gc
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from utils.kernels import FAST, ROOT, build, python, running, wait_until, write
+from utils.kernels import FAST, ROOT, python, running, wait_until, write
+from utils.tuning import LONG, PRELUDE, SOURCE, long_run
 
 from mskpp.errors import ArgumentError, BackendError, InputError, LaunchError, StateError, UnsafeError
 from mskpp.launcher import CompiledKernel, KernelInvokeConfig, Launcher, compile
 from mskpp.launcher import process as processes
-from mskpp.optune import device, tuner
+from mskpp.optune import compiling, device, tuner
 from mskpp.optune.decorators import TuneError, autotune
 from mskpp.optune.folder import PREFIX, PrivateFolder
 from mskpp.optune.results import TuneResult
 
-# z = x + y. KIND says what goes wrong, or what else is done; MUCH how long it takes.
-SOURCE = """
-    #include <mskpp/kernel.h>
-    #include <csignal>
-    #include <cstdlib>
-    #include <stdexcept>
-    constexpr int KIND = 0;  // tunable
-    constexpr int MUCH = 1;  // tunable
-    using Number = float;  // tunable
-    static_assert(KIND != 1, "kind 1 is not supported");
-    extern "C" __global__ __aicore__ void work(GM_ADDR x, GM_ADDR y, GM_ADDR z, int32_t n) {
-        auto *a = (__gm__ Number*)x, *b = (__gm__ Number*)y, *c = (__gm__ Number*)z;
-        volatile int zero = 0;
-        if (KIND == 2) *(volatile int*)8 = 1;
-        if (KIND == 3) std::abort();
-        if (KIND == 4) std::raise(SIGFPE);
-        if (KIND == 5) for (zero = 1; zero;) {}
-        if (KIND == 6) std::exit(3);
-        if (KIND == 7) throw std::runtime_error("no such thing");
-        if (KIND == 8) for (;;) if (std::malloc(1 << 28) == nullptr) throw std::bad_alloc();
-        if (KIND == 9) n /= 2;
-        for (volatile int i = 0; i < 1000 * MUCH; i = i + 1) {}
-        for (int i = GetBlockIdx(); i < n; i += GetBlockNum()) {
-            if (KIND == 10) b[i] += a[i];
-            else c[i] = a[i] + b[i] + (KIND == 11) + (KIND == 12) * 2;
-        }
-    }
-"""
 N = 100
-
-
-@pytest.fixture(autouse=True)
-def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Temporary files go to a folder of the test's; in it nothing may be left, nor a process of it."""
-    temporary = tmp_path_factory.mktemp("tmp")
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    monkeypatch.setenv("MSKPP_BACKEND", "host")
-    yield temporary
-    gc.collect()  # an exception that was caught holds frames, which hold kernels
-    assert wait_until(lambda: not running(str(temporary)))
-    assert not [path.name for path in temporary.iterdir() if "locks" not in path.name]
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return write(tmp_path / "work.cpp", SOURCE)
-
-
-@pytest.fixture(scope="session")
-def prebuilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library of SOURCE as it is, for scripts that copy it: compiled quickly."""
-    path = write(tmp_path_factory.mktemp("prebuilt") / "work.cpp", SOURCE)
-    kernel = build(path, "work")
-    return Path(kernel.module_path)
-
-
-@pytest.fixture
-def copying(prebuilt: Path, tmp_path: Path) -> str:
-    return str(write(tmp_path / "copying.sh", f'exec cp "{prebuilt}" "$2"\n'))
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
 
 def arrays() -> tuple[Any, Any, Any]:
@@ -119,7 +61,7 @@ def tuned(configs: Any = None, *, script: str | None = None, launch: Any = None,
 def refused(kind: type[Exception], *arguments: Any, **keywords: Any) -> str:
     """The message, when nothing was compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuner.compiler, "compile_alone", lambda *a, **k: pytest.fail("it was compiled"))
+        patch.setattr(compiling.compiler, "compile_alone", lambda *a, **k: pytest.fail("it was compiled"))
         with pytest.raises(kind) as caught:
             tuned(*arguments, **keywords)
     return str(caught.value)
@@ -128,13 +70,6 @@ def refused(kind: type[Exception], *arguments: Any, **keywords: Any) -> str:
 # ----------------------------------------------------------------------------------------------- documented scripts
 
 MATMUL = (ROOT / "test" / "utils" / "tiled_matmul.cpp").read_text()
-PRELUDE = """
-    import ctypes, os, sys
-    import numpy as np
-    import mskpp
-    from mskpp.optune.decorators import TuneError
-    autotune = mskpp.autotune
-"""
 DOCUMENTED = """
     class Coord(ctypes.Structure):
         _fields_ = [("m", ctypes.c_uint32), ("n", ctypes.c_uint32), ("k", ctypes.c_uint32)]
@@ -639,7 +574,7 @@ def test_no_compiler_is_nobodys_fault(
     def missing(*arguments: object, **keywords: object) -> None:
         raise BackendError("no compiler")
 
-    monkeypatch.setattr(tuner.compiler, "compile_alone", missing)
+    monkeypatch.setattr(compiling.compiler, "compile_alone", missing)
     with pytest.raises(BackendError, match="no compiler"):
         tuned([{"MUCH": i} for i in range(10)])
 
@@ -1019,29 +954,6 @@ def test_without_stdout(source: Path, copying: str, monkeypatch: pytest.MonkeyPa
 
 
 # ----------------------------------------------------------------------------------------------- signals and remains
-
-LONG = """
-    @autotune([{"MUCH": i} for i in range(10)], warmup=20000)
-    def work(x, y, z, n):
-        code = mskpp.Launcher(mskpp.KernelInvokeConfig("work.cpp", "work")).code_gen()
-        mskpp.compile("slow.sh", code)[2](x, y, z, n)
-    x = np.arange(50, dtype=np.float32)
-    print("begin", flush=True)
-    work(x, x, x.copy(), 50)
-    print("end", flush=True)
-"""
-
-
-def long_run(folder: Path, prebuilt: Path) -> subprocess.Popen[str]:
-    """A tuning of some seconds, most of which it sleeps; its temporary files are in ``folder / temporary``."""
-    write(folder / "work.cpp", SOURCE)
-    write(folder / "slow.sh", f'touch "$TMPDIR/mine"; sleep 0.2; exec cp "{prebuilt}" "$2"\n')
-    temporary = folder / "temporary"
-    temporary.mkdir()
-    code = textwrap.dedent(PRELUDE) + textwrap.dedent(LONG)
-    child = python(folder, code, env={"TMPDIR": str(temporary), "MSKPP_BACKEND": "host"})
-    assert child.stdout is not None and child.stdout.readline() == "begin\n"
-    return child
 
 
 def test_an_interrupt_at_any_moment(tmp_path: Path, prebuilt: Path) -> None:

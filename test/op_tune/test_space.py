@@ -154,8 +154,6 @@ def test_what_is_no_space() -> None:
     assert "space['A'] is str" in refused(ArgumentError, space={"A": "123"})
     assert "space['A'] is set" in refused(ArgumentError, space={"A": {1, 2}})
     assert "where is int" in refused(ArgumentError, [{"A": 1}], where=1)
-    with pytest.raises(InputError, match="strategy is 'best'; allowed are 'in order', 'random'"):
-        listed([{"A": 1}], strategy="best")
 
 
 @pytest.mark.parametrize("bad", [None, [1], (1, 2), {"x": 1}, b"4", 1j, np.array([1, 2]), object()])

@@ -48,11 +48,13 @@ class Library(Protocol):
         timeout_ms: int = 300000,
         warmup_us: int = 0,
         repeat: int = 1,
+        flush_cache: bool = False,
     ) -> list[int]:
         """The time of each of ``repeat`` launches in ns, each on the memory as it was.
 
-        Before come launches of ``warmup_us`` in all that do not count, at least one. The caller's memory stays as it
-        is. Raises as launch().
+        Before come launches of ``warmup_us`` in all that do not count, at least one. With ``flush_cache`` the
+        last-level cache is emptied before each that counts, outside its time. The caller's memory stays as it is.
+        Raises as launch().
         """
         ...
 
@@ -68,13 +70,18 @@ class Backend(Protocol):
         """The built-in compilation of a launch code (``shared``) or of a program."""
         ...
 
-    def script_environment(self) -> AbstractContextManager[dict[str, str]]:
-        """The environment in which a user's build script runs."""
+    def script_environment(self, folder: Path | None = None) -> AbstractContextManager[dict[str, str]]:
+        """The environment in which a user's build script runs. What it needs for that is put into ``folder``, None:
+        among the temporary files."""
         ...
 
     def identity(self, timeout: float = 60.0) -> str:
         """What a compiled file depends on besides its sources: compiler, version, toolkit. ``timeout``: the seconds
         that the compiler has to tell."""
+        ...
+
+    def device_name(self, device_id: int = 0) -> str:
+        """What the device is, as far as times depend on it. It may take loading the toolkit, but not the device."""
         ...
 
     def load(self, path: Path, metadata: dict[str, Any], limits: Limits | None = None) -> Library:

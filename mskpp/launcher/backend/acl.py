@@ -115,7 +115,11 @@ class AscendCL:
         self._synchronize = self._function("aclrtSynchronizeStreamWithTimeout", pointer, int32)
         self._malloc = self._function("aclrtMalloc", to(pointer), size, ctypes.c_int)
         self._free = self._function("aclrtFree", pointer)
+        self._memset = self._optional("aclrtMemset", pointer, size, int32, size)
         self._memcpy = self._function("aclrtMemcpy", pointer, size, pointer, size, ctypes.c_int)
+        forced = self._optional("aclrtResetDeviceForce", int32)
+        self._reset_name = "aclrtResetDevice" if forced is None else "aclrtResetDeviceForce"
+        self._reset_device = forced or self._function(self._reset_name, int32)
         self._get_context = self._optional("aclrtGetCurrentContext", to(pointer))
         self._set_context = self._optional("aclrtSetCurrentContext", pointer)
         code = self._init(None)
@@ -173,6 +177,11 @@ class AscendCL:
     def set_device(self, device: int, who: str) -> None:
         self._check(who, f"aclrtSetDevice({device})", self._set_device(device))
 
+    def reset_device(self, device: int, who: str) -> None:
+        """Gives back all that this process has on the device, and clears what can be cleared of an error state."""
+        self.set_device(device, who)  # only what is set can be reset
+        self._check(who, f"{self._reset_name}({device})", self._reset_device(device))
+
     def soc_name(self) -> str:
         """The chip, as Ascend910B1; "" when no device answers."""
         raw = self._soc_name()
@@ -226,6 +235,12 @@ class AscendCL:
         """Frees device memory. Why that failed, or ""."""
         code = self._free(address)
         return self._text("", "aclrtFree", code).removeprefix(": ") if code else ""
+
+    def fill(self, address: int, nbytes: int, value: int, who: str) -> None:
+        """Writes to device memory, and waits for it. BackendError when the toolkit cannot."""
+        if self._memset is None:
+            raise BackendError(f"{who}: {self._path} has no function aclrtMemset; use another version of the toolkit")
+        self._check(who, f"aclrtMemset of {nbytes:,} bytes", self._memset(address, nbytes, value, nbytes))
 
     def to_device(self, address: int, data: memoryview, who: str) -> None:
         with host_address(data) as source:

@@ -23,10 +23,9 @@ from typing import Any, TypeVar
 
 from mskpp.errors import ArgumentError, BackendError, InputError, LaunchError, UnsafeError
 from mskpp.launcher import process
-from mskpp.launcher.arguments import ANY_NUMBER, Described, Slot, buffers, copied, prepare, write_back
+from mskpp.launcher.arguments import ANY_NUMBER, Described, Slot, buffers, copied, prepare, refined, write_back
 from mskpp.launcher.backend import acl
 from mskpp.launcher.backend.acl import AscendCL, toolkit
-from mskpp.launcher.backend.host import refined
 from mskpp.launcher.backend.mspti import KernelMonitor
 from mskpp.log import logger
 
@@ -72,6 +71,9 @@ LIBRARIES = ["runtime", "platform", "stdc++", "ascendcl", "m", "tiling_api", "c_
 ARGUMENT_ALIGNMENT = 64
 MOST_DESCRIBED = 1024
 ABANDON_SECONDS = 5.0
+# What is written to so that nothing else stays in the L2 cache: twice the largest one of the known chips, which has
+# 192 MiB (the 910B family; l2_bytes of mskpp/data/chips, from the toolkit's platform configuration).
+FLUSHED_BYTES = 2 * (192 << 20)
 Result = TypeVar("Result")
 MISSING_LIBRARY = re.compile(r"(lib[\w.+-]+): cannot open shared object file")
 
@@ -149,7 +151,7 @@ class Ascend:
         raise BackendError(f"backend ascend: the compiler's architecture of the chip '{chip}' is not known; {cure}")
 
     @contextlib.contextmanager
-    def script_environment(self) -> Iterator[dict[str, str]]:
+    def script_environment(self, folder: Path | None = None) -> Iterator[dict[str, str]]:
         """The caller's, with the toolkit's programs first on PATH."""
         path = os.environ.get("PATH", os.defpath)
         folders = [str(self._home / "bin")]
@@ -162,6 +164,18 @@ class Ascend:
         compiler = self.compiler()
         done = process.run([str(compiler), "--version"], timeout=timeout, who="bisheng --version")
         return f"ascend {self._home} {compiler} {done.stdout.strip()!r}"
+
+    def device_name(self, device_id: int = 0) -> str:
+        """The chip, as Ascend910B1. Initializes AscendCL in this process, and sets no device."""
+        runtime = self.runtime()
+        count = runtime.device_count()
+        if not 0 <= device_id < count:
+            raise InputError(f"backend ascend: device_id is {device_id}; allowed are 0 to {count - 1}")
+        return runtime.soc_name() or "Ascend"
+
+    def renew_device(self, device_id: int) -> None:
+        """Resets the device for a process that is the first to use it after another has failed there. LaunchError."""
+        self.runtime().reset_device(device_id, "backend ascend")
 
     def load(self, path: Path, metadata: dict[str, Any], limits: process.Limits | None = None) -> AscendLibrary:
         return AscendLibrary(self, self._home, path, metadata)
@@ -184,13 +198,13 @@ class AscendLibrary:
         """Nothing is held from launch to launch but the loaded code, which the toolkit may still refer to."""
 
     @contextlib.contextmanager
-    def timing(self) -> Iterator[None]:
+    def timing(self) -> Iterator[KernelMonitor]:
         """Within the block launch() returns the kernel's time on the device, from the profiling interface."""
         self._backend.runtime()
         with KernelMonitor(self._home, self._kernel) as monitor:
             self._monitor = monitor
             try:
-                yield
+                yield monitor
             finally:
                 self._monitor = None
 
@@ -210,24 +224,15 @@ class AscendLibrary:
         else 0. Raises ArgumentError, InputError, LaunchError, TimeLimitError, BackendError; then the caller's memory is
         as it was.
         """
-        runtime = self._backend.runtime()
-        device, enter = chosen_device(runtime, device_id, self._kernel)
-        library = self._loaded(runtime)
-        slots = self._slots(library, values)
+        library, slots, launch, enter = self._set_up(values, stream, device_id)
         parts = buffers(slots)
-        launch = Launch(runtime, device, enter, stream, self._kernel)
 
         def work() -> tuple[list[int], list[bytearray]]:
             enter()
             with launch:
-                launch.open_stream()
-                places: dict[tuple[int, int], int] = {}
-                for part in parts:
-                    places[part.address, part.nbytes] = launch.upload(memoryview(part.read()).cast("B"))
-                block = Arguments([slot_bytes(slot, places, launch) for slot in slots])
+                places, start = self._begun(library, slots, launch, blockdim)
                 if self._monitor is not None:
                     self._monitor.forget()
-                start = functools.partial(self._start, runtime, library, blockdim, launch.stream, block)
                 for _ in range(repeat):
                     launch.run(start, timeout_ms)
                 times = self._monitor.times(self._kernel, repeat) if self._monitor is not None else []
@@ -247,15 +252,59 @@ class AscendLibrary:
         timeout_ms: int = 300000,
         warmup_us: int = 0,
         repeat: int = 1,
+        flush_cache: bool = False,
     ) -> list[int]:
         """Times on the device. One launch tells how many fill the warm-up."""
         values = [copied(value) for value in values]
-        launch = functools.partial(self.launch, values, blockdim=blockdim, device_id=device_id, timeout_ms=timeout_ms)
-        with self.timing():
-            one = sum(launch())
-            if one < warmup_us * 1000:
-                launch(repeat=-(-warmup_us * 1000 // max(one, 1)))
-            return [sum(launch()) for _ in range(repeat)]
+        with self.timing() as monitor:
+            library, slots, launch, enter = self._set_up(values, None, device_id)
+
+            def work() -> list[int]:
+                enter()
+                with launch:
+                    _, start = self._begun(library, slots, launch, blockdim)
+                    cache = launch.flushed(FLUSHED_BYTES) if flush_cache else 0
+
+                    def timed() -> int:
+                        monitor.forget()
+                        launch.run(start, timeout_ms)
+                        return sum(monitor.times(self._kernel, 1))
+
+                    one = timed()
+                    launch.restore()
+                    if one < warmup_us * 1000:
+                        for _ in range(-(-warmup_us * 1000 // max(one, 1))):
+                            launch.run(start, timeout_ms)
+                    times = []
+                    for _ in range(repeat):
+                        launch.restore()
+                        if cache:
+                            launch.flush(cache, FLUSHED_BYTES)
+                        times.append(timed())
+                    return times
+
+            return in_own_thread(work, launch.abandon)
+
+    def _set_up(
+        self, values: Sequence[Any], stream: int | None, device_id: int | None
+    ) -> tuple[ctypes.CDLL, list[Slot], Launch, Callable[[], None]]:
+        """All that a launch needs and that needs no device; the last is what the thread that launches calls first."""
+        runtime = self._backend.runtime()
+        device, enter = chosen_device(runtime, device_id, self._kernel)
+        library = self._loaded(runtime)
+        slots = self._slots(library, values)
+        return library, slots, Launch(runtime, device, enter, stream, self._kernel), enter
+
+    def _begun(
+        self, library: ctypes.CDLL, slots: Sequence[Slot], launch: Launch, blockdim: int
+    ) -> tuple[dict[tuple[int, int], int], Callable[[], None]]:
+        """Where on the device the buffers are now, by address and size, and what starts the kernel."""
+        launch.open_stream()
+        places: dict[tuple[int, int], int] = {}
+        for part in buffers(slots):
+            places[part.address, part.nbytes] = launch.upload(memoryview(part.read()).cast("B"))
+        block = Arguments([slot_bytes(slot, places, launch) for slot in slots])
+        return places, functools.partial(self._start, self._backend.runtime(), library, blockdim, launch.stream, block)
 
     def _loaded(self, runtime: AscendCL) -> ctypes.CDLL:
         """The launch code. It is linked to the toolkit, which LD_LIBRARY_PATH need not name."""
@@ -369,6 +418,7 @@ class Launch:
         self._own = 0
         self._who = who
         self._memory: list[tuple[int, int]] = []  # address, size
+        self._uploads: list[tuple[int, memoryview]] = []
         self._running = False  # perhaps
         self._abandoned = False
         self._lock = threading.Lock()  # of the two above and the stream's handle
@@ -390,7 +440,29 @@ class Launch:
         address = self._runtime.malloc(data.nbytes, self._who)
         self._memory.append((address, data.nbytes))
         self._runtime.to_device(address, data, self._who)
+        self._uploads.append((address, data))
         return address
+
+    def restore(self) -> None:
+        """Copies all that was uploaded once more: the kernel may have changed it."""
+        for address, data in self._uploads:
+            self._runtime.to_device(address, data, self._who)
+
+    def flushed(self, nbytes: int) -> int:
+        """Memory on the device for flush(); its address. LaunchError when there is not so much."""
+        try:
+            address = self._runtime.malloc(nbytes, self._who)
+        except LaunchError as error:
+            raise LaunchError(
+                f"{error}\n  flush_cache needs as much on device {self._device}, to take the place of all that is in "
+                "the L2 cache; end what else holds memory there, or measure without flush_cache"
+            ) from None
+        self._memory.append((address, nbytes))
+        return address
+
+    def flush(self, address: int, nbytes: int) -> None:
+        """Empties the L2 cache, as far as what writes to memory goes through it. Ends before it returns."""
+        self._runtime.fill(address, nbytes, 0, self._who)
 
     def download(self, address: int, nbytes: int) -> bytearray:
         data = bytearray(nbytes)

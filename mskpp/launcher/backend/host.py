@@ -13,6 +13,8 @@ import fcntl
 import json
 import mmap
 import os
+import platform
+import re
 import shlex
 import signal
 import socket
@@ -28,7 +30,7 @@ from typing import Any
 
 from mskpp.errors import ArgumentError, BackendError, FileError, LaunchError, MskppError, TimeLimitError
 from mskpp.launcher import cc, process
-from mskpp.launcher.arguments import ANY_NUMBER, Buffer, Described, Slot, buffers, prepare, write_back
+from mskpp.launcher.arguments import ANY_NUMBER, Buffer, Described, Slot, buffers, prepare, refined, write_back
 
 WORKER = Path(__file__).with_name("host_worker.py")
 COMPILER = Path(cc.__file__)
@@ -38,6 +40,13 @@ STATUS = struct.Struct(f"<{MOST_THREADS}qqq")
 IDLE = -1
 START_SECONDS = 60.0
 MOST_ANSWERED = 1 << 20  # bytes
+CACHES = Path("/sys/devices/system/cpu")
+CACHE_SIZE = re.compile(r"(\d{1,9})([KMG]?)")
+CPU_INFORMATION = Path("/proc/cpuinfo")
+UNKNOWN_CACHE = 32 << 20  # bytes, where the system does not tell
+MOST_FLUSHED = 1 << 30  # bytes
+FLUSHED_EACH_MS = 1 << 16  # bytes that are walked in a millisecond at the slowest
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class Host:
@@ -50,17 +59,17 @@ class Host:
         return [sys.executable, "-I", str(COMPILER), *options, *kind, str(source), "-o", str(output)]
 
     @contextlib.contextmanager
-    def script_environment(self) -> Iterator[dict[str, str]]:
+    def script_environment(self, folder: Path | None = None) -> Iterator[dict[str, str]]:
         """The caller's, with ``mskpp-cc`` on PATH, and also as ``bisheng`` where there is no other: scripts written for
         the toolkit compile for the CPU unchanged."""
-        with tempfile.TemporaryDirectory(prefix="mskpp-bin-") as folder:
+        with tempfile.TemporaryDirectory(prefix="mskpp-bin-", dir=folder) as programs:
             for name in ("mskpp-cc", "bisheng"):
-                front = Path(folder) / name
+                front = Path(programs) / name
                 front.write_text(
                     f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I {shlex.quote(str(COMPILER))} "$@"\n'
                 )
                 front.chmod(0o700)
-            yield {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+            yield {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
     def identity(self, timeout: float = 60.0) -> str:
         compiler = cc.compiler()
@@ -73,8 +82,40 @@ class Host:
         front = COMPILER.read_text() + (cc.INCLUDE / "mskpp" / "kernel.h").read_text()
         return f"host {done.stdout.splitlines()[:1]} {hash_of(front)} {cpu_flags()}"
 
+    def device_name(self, device_id: int = 0) -> str:
+        """The CPU's model, and how many of its cores this process may use."""
+        check_device(device_id, "backend host")
+        return f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores"
+
     def load(self, path: Path, metadata: dict[str, Any], limits: process.Limits | None = None) -> HostLibrary:
         return HostLibrary(path, metadata, limits)
+
+
+def flushed_bytes(caches: Path = CACHES) -> int:
+    """How much is to be walked so that nothing else stays in a cache: twice the largest one, at most 1 GiB."""
+    found = [UNITS[size[2]] * int(size[1]) for size in map(CACHE_SIZE.fullmatch, cache_sizes(caches)) if size]
+    return min(2 * max(found, default=UNKNOWN_CACHE), MOST_FLUSHED)
+
+
+def cache_sizes(caches: Path) -> Iterator[str]:
+    """What the system says of the caches of each CPU, as 2048K."""
+    for path in caches.glob("cpu[0-9]*/cache/index*/size"):
+        with contextlib.suppress(OSError, ValueError):
+            yield path.read_text().strip()
+
+
+def cpu_name(information: Path = CPU_INFORMATION) -> str:
+    """The CPU's model, as the system names it."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = [line.partition(":") for line in reversed(information.read_text().splitlines())]
+        known = {name.strip(): " ".join(value.split()) for name, _, value in lines}
+        # Machines of other kinds than x86 name it otherwise, or not at all.
+        named = [known[name] for name in ("model name", "Model", "cpu model", "cpu") if known.get(name)]
+        if named:
+            return named[0]
+        if "CPU part" in known:
+            return f"{platform.machine()} of implementer {known.get('CPU implementer')}, part {known['CPU part']}"
+    return platform.machine() or "CPU"
 
 
 def hash_of(text: str) -> str:
@@ -264,9 +305,11 @@ class HostLibrary:
         timeout_ms: int = 300000,
         warmup_us: int = 0,
         repeat: int = 1,
+        flush_cache: bool = False,
     ) -> list[int]:
         check_device(device_id, self._kernel)
-        return self._guarded(lambda: self._launch(values, blockdim, timeout_ms, repeat, warmup_us))
+        flushed = flushed_bytes() if flush_cache else 0
+        return self._guarded(lambda: self._launch(values, blockdim, timeout_ms, repeat, warmup_us, flushed))
 
     def _abandon(self) -> None:
         """For another thread: ends the process, so that the launch ends too."""
@@ -296,10 +339,17 @@ class HostLibrary:
                 raise
 
     def _launch(
-        self, values: Sequence[Any], blockdim: int, timeout_ms: int, repeat: int, warmup_us: int | None = None
+        self,
+        values: Sequence[Any],
+        blockdim: int,
+        timeout_ms: int,
+        repeat: int,
+        warmup_us: int | None = None,
+        flushed: int = 0,
     ) -> list[int]:
         """``warmup_us`` None: launches whose results go to the caller's memory; else they are measured, each on the
-        memory as it was, after launches of so many us in all, and the caller's memory stays."""
+        memory as it was, after launches of so many us in all, and the caller's memory stays. ``flushed``: the bytes
+        that are walked before each measured one."""
         worker = self._state.get("worker")
         if worker is None or worker.running.poll() is not None:
             stop_worker(self._state)
@@ -321,12 +371,14 @@ class HostLibrary:
                     "blockdim": blockdim,
                     "repeat": repeat,
                     "warmup_ns": None if warmup_us is None else warmup_us * 1000,
+                    "flushed": flushed,
                     "slots": [wire(slot, numbers) for slot in slots],
                     "buffers": [[place, part.nbytes] for part, place in zip(parts, places, strict=True)],
                 }
                 # All launches of a measurement are one request; the last of the warm-up begins in its time. So when
                 # it takes longer, one of them took longer than the limit.
                 all_ms = timeout_ms if warmup_us is None else timeout_ms * (repeat + 1) + warmup_us // 1000
+                all_ms += repeat * (flushed // FLUSHED_EACH_MS)
                 answer = self._ask(worker, request, memory, timeout_ms, all_ms)
                 if answer.get("error") is not None:
                     raise LaunchError(f"{self._kernel}: {answer['error']}")
@@ -387,14 +439,6 @@ class HostLibrary:
 def check_device(device_id: int | None, who: str) -> None:
     if device_id not in (None, 0):
         raise LaunchError(f"{who}: device_id is {device_id}; the backend host has one device, 0")
-
-
-def refined(described: list[Described] | None, metadata: dict[str, Any]) -> list[Described] | None:
-    """What the compiler knows of the parameters, and of 16-bit numbers what their names say."""
-    if described is None:
-        return None
-    names = [str(t).removeprefix("const ") for t in metadata.get("types", ())]
-    return [d.named(names[i]) if i < len(names) else d for i, d in enumerate(described)]
 
 
 def layout(parts: Sequence[Buffer]) -> tuple[list[int], int]:

@@ -21,12 +21,15 @@ from typing import Any
 PROT_NONE, PROT_BOTH = 0, mmap.PROT_READ | mmap.PROT_WRITE
 MAP_FIXED, MAP_NORESERVE = 0x10, 0x4000
 MOST_DESCRIBED = 1024
+WALKED = 64 << 10  # bytes at a time, few enough for stores that do not pass by the caches
 PAGE = mmap.PAGESIZE
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.memchr.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+libc.memchr.restype = ctypes.c_void_p
 
 
 def mapped(address: int | None, size: int, protection: int, flags: int, descriptor: int, offset: int) -> int:
@@ -65,6 +68,35 @@ class Memory:
         libc.munmap(self.base, self.size)
 
 
+class Walk:
+    """Empties the caches: its memory is written to and read, and takes the place of all else there.
+
+    What other cores have in caches of their own goes too where the kernel's buffers are restored before: who writes to
+    memory takes it from them. The memory is held for one measurement, as processes of other kernels may be waiting.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._base = 0
+        self._value = 0
+        if size:
+            try:
+                self._base = mapped(None, size, PROT_BOTH, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+            except MemoryError as error:
+                raise MemoryError(f"flush_cache: {error}; measure without it, or let the kernel have more") from None
+
+    def __call__(self) -> None:
+        self._value = (self._value + 1) & 0xFF
+        for start in range(self._base, self._base + self._size, WALKED):
+            ctypes.memset(start, self._value, min(WALKED, self._base + self._size - start))
+        if self._size:
+            libc.memchr(self._base, self._value ^ 0xFF, self._size)  # is nowhere, so all is read
+
+    def close(self) -> None:
+        if self._size:
+            libc.munmap(self._base, self._size)
+
+
 class Library:
     """The launch code of one kernel."""
 
@@ -94,6 +126,7 @@ class Library:
         return [[room[2 * i], room[2 * i + 1]] for i in range(count)]
 
     def launch(self, request: dict[str, Any], descriptor: int) -> dict[str, Any]:
+        walk = Walk(request["flushed"])
         memory = Memory(descriptor, request["buffers"])
         try:
             kept: list[object] = []  # what the arguments point to
@@ -121,6 +154,8 @@ class Library:
             warm = 0  # ns of the launches that do not count
             while len(times) < request["repeat"]:
                 memory.restore(original)
+                if warmup is None or warm >= max(warmup, 1):
+                    walk()
                 begin = time.perf_counter_ns()
                 code = self.launch_code(request["blockdim"], None, None, arguments, len(slots))
                 took = time.perf_counter_ns() - begin
@@ -137,6 +172,7 @@ class Library:
             return {"error": None, "ns": times}
         finally:
             memory.close()
+            walk.close()
 
 
 def main() -> None:

@@ -6,19 +6,18 @@
 #include <cstdint>
 #include <utility>
 
-#ifndef EMULATED_CANN_KERNEL
-#define EMULATED_CANN_KERNEL "kernel"
-#endif
-
 extern "C" int emulated_cann_launch(const char* kernel, std::uint32_t blocks, void* stream,
                                     void (*run)(void* body, std::uint32_t index, std::uint32_t count),
                                     void (*drop)(void* body), void* body);
+
+// For kernels that break their device: their launch fails, and so does each one there, of any process, until a reset.
+extern "C" void emulated_cann_poison();
 
 namespace mskpp {
 
 // Returns the code of the runtime. Each block calls its own copy of `body`, which holds the arguments by value.
 template <class Body>
-int launch(std::uint32_t blockdim, void*, void* stream, Body body, const char* kernel = EMULATED_CANN_KERNEL) {
+int launch(std::uint32_t blockdim, void*, void* stream, Body body, const char* kernel = "kernel") {
     return emulated_cann_launch(
         kernel, blockdim, stream,
         [](void* data, std::uint32_t index, std::uint32_t count) {

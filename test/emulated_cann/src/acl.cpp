@@ -260,6 +260,15 @@ EMULATED_API aclError aclrtMemcpyAsync(void* to, size_t room, const void* from, 
     });
 }
 
+EMULATED_API aclError aclrtMemset(void* address, size_t room, int32_t value, size_t count) {
+    return call("aclrtMemset", text(address, ", ", room, ", ", value, ", ", count), [&]() -> int {
+        if (const int code = needDevice()) return code;
+        if (const int code = fill(address, room, value, count)) return code;
+        noteMemset();
+        return kSuccess;
+    });
+}
+
 EMULATED_API aclError aclrtGetHardwareSyncAddr(void** address) {
     return call("aclrtGetHardwareSyncAddr", "", [&]() -> int {
         if (address == nullptr) return fail(kInvalidParam, "no place for the address");

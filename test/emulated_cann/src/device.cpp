@@ -25,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 thread_local int current_device = -1;
+thread_local int block_device = -1;  // of a thread that runs blocks
 
 // ---- crashes ------------------------------------------------------------------------------------------------------
 
@@ -235,6 +236,49 @@ std::string withoutKey(std::string name) {
     return name;
 }
 
+// ---- devices in an error state ------------------------------------------------------------------------------------
+
+// Who shares EMULATED_CANN_STATE shares its devices' error states; without it each process has its own.
+struct Errors {
+    std::mutex mutex;
+    std::set<int> devices;
+};
+
+Errors& errors() {
+    static Errors* const only = new Errors;
+    return *only;
+}
+
+// The file that is there while the device is in its error state; empty without a folder for it.
+std::string errorFile(int device) {
+    const std::string folder = setting("EMULATED_CANN_STATE");
+    return folder.empty() ? folder : text(folder, "/device", device, ".error");
+}
+
+bool isPoisoned(int device) {
+    const std::string file = errorFile(device);
+    if (!file.empty()) return access(file.c_str(), F_OK) == 0;
+    const std::lock_guard lock(errors().mutex);
+    return errors().devices.count(device) != 0;
+}
+
+void setPoisoned(int device, bool on) {
+    const std::string file = errorFile(device);
+    if (file.empty()) {
+        const std::lock_guard lock(errors().mutex);
+        if (on) {
+            errors().devices.insert(device);
+        } else {
+            errors().devices.erase(device);
+        }
+    } else if (on) {
+        const int made = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (made >= 0) close(made);
+    } else {
+        unlink(file.c_str());
+    }
+}
+
 void record(const KernelRecord& one, uint32_t blocks) {
     World& now = world();
     if (now.listener_in_time) {
@@ -257,6 +301,11 @@ int runKernel(const std::string& kernel, uint64_t correlation, uint32_t blocks,
     const std::string base = withoutKey(kernel);
     const std::string delay = setting("EMULATED_CANN_DELAY_MS");
     if (!delay.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay.c_str())));
+    if (isPoisoned(stream.device)) {
+        message = text("device ", stream.device, " is in an error state; it must be reset");
+        return kDriverInternal;
+    }
+    if (namedIn("EMULATED_CANN_POISON", kernel, base)) setPoisoned(stream.device, true);
     if (namedIn("EMULATED_CANN_HANG", kernel, base)) {
         while (!stream.abandoned) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         message = text("kernel ", kernel, " was ended by the end of its stream");
@@ -267,6 +316,7 @@ int runKernel(const std::string& kernel, uint64_t correlation, uint32_t blocks,
     std::mutex failing;
     uint32_t failed = blocks;
     const auto work = [&] {
+        block_device = stream.device;
         for (uint32_t block = next++; block < blocks; block = next++) {
             const std::string why = runBlock(run, block, blocks);
             if (why.empty()) continue;
@@ -298,6 +348,10 @@ int runKernel(const std::string& kernel, uint64_t correlation, uint32_t blocks,
     }
     log(text("# kernel ", kernel, " ran ", blocks, " blocks on device ", stream.device, " stream ", stream.number));
     if (failed != blocks) return kKernelException;
+    if (isPoisoned(stream.device)) {
+        message = text("kernel ", kernel, " has broken device ", stream.device);
+        return kKernelException;
+    }
     record(one, blocks);
     return kSuccess;
 }
@@ -354,6 +408,10 @@ int setDevice(int device) {
     return kSuccess;
 }
 
+void poison() {
+    if (block_device >= 0) setPoisoned(block_device, true);
+}
+
 int useDevice(int device) {
     World& now = world();
     const std::lock_guard lock(now.mutex);
@@ -386,6 +444,7 @@ int resetDevice(int device, bool force) {
     }
     for (const auto& stream : streams) end(stream, true);
     releaseAll(device);
+    setPoisoned(device, false);
     if (current_device == device) current_device = -1;
     return kSuccess;
 }
@@ -458,6 +517,20 @@ int enqueue(void* handle, std::function<int(std::string&)> work) {
 }
 
 // ---- kernels ------------------------------------------------------------------------------------------------------
+
+void noteMemset() {
+    World& now = world();
+    if (setting("EMULATED_CANN_RECORDS") != "memset" || !now.listener_in_time) return;
+    const auto listener = now.listener.load();
+    if (listener == nullptr) return;
+    KernelRecord one{now.virtual_clock.fetch_add(2000), 0, static_cast<uint32_t>(current_device), 0,
+                     now.next_correlation++, "MemSet", true};
+    one.end = one.start + 1000;
+    listener(one);
+    one.memset = false;  // once more as by a kernel of the toolkit
+    one.correlation = now.next_correlation++;
+    listener(one);
+}
 
 void listen(void (*listener)(const KernelRecord&)) { world().listener = listener; }
 

@@ -27,6 +27,9 @@ EMULATED_API int currentDevice();
 EMULATED_API int setDevice(int device);
 EMULATED_API int resetDevice(int device, bool force);
 
+// Puts the device on which this thread runs blocks of a kernel into its error state; see README.md.
+EMULATED_API void poison();
+
 // Makes a device that is set somewhere the one of this thread, without a further use of it.
 EMULATED_API int useDevice(int device);
 
@@ -55,7 +58,11 @@ struct KernelRecord {
     uint32_t stream;
     uint64_t correlation;
     std::string name;
+    bool memset = false;  // it is no kernel
 };
+
+// Tells the listener of an aclrtMemset in this thread: with EMULATED_CANN_RECORDS=memset only.
+EMULATED_API void noteMemset();
 
 // Who wants to hear of kernels (one listener); must have been set before aclInit, as with the real profiler.
 EMULATED_API void listen(void (*listener)(const KernelRecord&));

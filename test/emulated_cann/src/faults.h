@@ -27,6 +27,7 @@ enum Code : int {
     kBadAlloc = 200000,
     kWaitTimeout = 107019,
     kKernelException = 507015,
+    kDriverInternal = 507899,
     kStreamSyncTimeout = 507046,
 };
 

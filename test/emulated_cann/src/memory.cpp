@@ -150,6 +150,18 @@ int copy(void* to, size_t room, const void* from, size_t bytes, int kind, bool c
     return kSuccess;
 }
 
+int fill(void* to, size_t room, int value, size_t bytes) {
+    if (to == nullptr) return fail(kInvalidParam, "memory to set needs an address");
+    if (bytes > room) return fail(kInvalidParam, text(bytes, " bytes to set in room for ", room));
+    {
+        Heap& now = heap();
+        const std::lock_guard lock(now.mutex);
+        if (const int code = checkSide(now, to, bytes, true, "target")) return code;
+    }
+    std::memset(to, value, bytes);
+    return kSuccess;
+}
+
 bool isDeviceMemory(const void* address, int device) {
     Heap& now = heap();
     const std::lock_guard lock(now.mutex);

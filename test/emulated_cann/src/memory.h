@@ -22,6 +22,9 @@ EMULATED_API int release(void* address, bool host);
 // Checks and does a copy; kinds as in aclrtMemcpyKind.
 EMULATED_API int copy(void* to, size_t room, const void* from, size_t bytes, int kind, bool check_only);
 
+// Checks and does what aclrtMemset does; device memory only.
+EMULATED_API int fill(void* to, size_t room, int value, size_t bytes);
+
 // Whether the address lies in live device memory of the device.
 EMULATED_API bool isDeviceMemory(const void* address, int device);
 

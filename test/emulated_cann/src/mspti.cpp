@@ -2,6 +2,7 @@
 // libmspti.so: records of the kernels that the emulated runtime ran. It hears of none when it was loaded after aclInit.
 //   EMULATED_CANN_RECORDS=reversed   later kernels come first
 //   EMULATED_CANN_RECORDS=drop:N     the last N records of each flush are lost
+//   EMULATED_CANN_RECORDS=memset     each aclrtMemset leaves a record of its own kind, and one of a kernel MemSet
 #include "mspti/mspti.h"
 
 #include <algorithm>
@@ -59,7 +60,8 @@ int deliver() {
         if (request == nullptr || complete == nullptr) return MSPTI_SUCCESS;
         for (const KernelRecord& one : now.waiting) {
             msptiActivityKernel record{};
-            record.kind = MSPTI_ACTIVITY_KIND_KERNEL;
+            // Of a record of another kind only the kind and the place of the next one count.
+            record.kind = one.memset ? MSPTI_ACTIVITY_KIND_MEMSET : MSPTI_ACTIVITY_KIND_KERNEL;
             record.start = one.start;
             record.end = one.end;
             record.ds.deviceId = one.device;

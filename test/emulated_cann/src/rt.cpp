@@ -168,6 +168,8 @@ EMULATED_API rtError_t rtKernelLaunchWithHandleV2(void* handle, const uint64_t k
 EMULATED_API size_t emulated_cann_live_allocations(int device) { return liveAllocations(device); }
 EMULATED_API size_t emulated_cann_live_streams() { return liveStreams(); }
 
+EMULATED_API void emulated_cann_poison() { poison(); }
+
 // What emulated_launch.h calls for `<<<>>>`.
 EMULATED_API int emulated_cann_launch(const char* kernel, uint32_t blocks, void* stream,
                                       void (*run)(void* body, uint32_t index, uint32_t count), void (*drop)(void* body),

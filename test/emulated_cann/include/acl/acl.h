@@ -91,6 +91,7 @@ aclError aclrtFreeHost(void* address);
 aclError aclrtMemcpy(void* to, size_t destMax, const void* from, size_t count, aclrtMemcpyKind kind);
 aclError aclrtMemcpyAsync(void* to, size_t destMax, const void* from, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream);
+aclError aclrtMemset(void* address, size_t maxCount, int32_t value, size_t count);
 aclError aclrtGetHardwareSyncAddr(void** address);
 
 aclrtBinary aclrtCreateBinary(const void* data, size_t size);

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``mskpp``: finds the subcommand, runs it, and turns what comes out of it into an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from mskpp import __version__
+from mskpp.command import tune, tune_store
+from mskpp.command.frame import EXIT_CODES, FAILED, INTERRUPTED, WRONG_USAGE, near
+from mskpp.command.output import flush, leave_stdout, message, reader_is_gone, say
+from mskpp.errors import MskppError
+from mskpp.log import logger
+
+MODULES = (tune, tune_store)
+
+EXAMPLES = """examples:
+  mskpp tune matmul.py:tune_it          find the best parameters of a kernel
+  mskpp tune show --json                what was measured so far
+  mskpp COMMAND --help                  more of a command"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code. No exception comes out of it."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = "mskpp"
+    try:
+        try:
+            arguments = parsed(words)
+            name = arguments.parser.prog
+            code = arguments.run(arguments)
+        except SystemExit as end:  # of argparse, which has said why
+            code = end.code if isinstance(end.code, int) else FAILED
+        flush()  # what cannot be written shows here, and not when the interpreter ends
+        return int(code)
+    except KeyboardInterrupt:
+        say(f"{name}: interrupted")
+        return INTERRUPTED
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and reader_is_gone():
+            leave_stdout()
+            return FAILED
+        if isinstance(error, MskppError):
+            return told(name, error)
+        return unexpected(name, error)
+    except MskppError as error:
+        return told(name, error)
+    except Exception as error:
+        return unexpected(name, error)
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The arguments. SystemExit, after a message, for wrong usage, --help and --version."""
+    parser = argparse.ArgumentParser(
+        "mskpp",
+        usage="mskpp [--help] [--version] COMMAND ...",
+        description="How fast an AI kernel will be on an Ascend NPU, and its best parameters.",
+        epilog=f"{EXAMPLES}\n\n{EXIT_CODES}",
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=30),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"mskpp {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND [--help]", title="commands", prog="mskpp")
+    for module in MODULES:
+        module.add(subparsers)
+    # Here and not by argparse, whose versions differ in what they make of it.
+    end = words.index("--") if "--" in words else len(words)
+    words, rest = words[:end], words[end + 1 :]
+    if " ".join(words[:2]) in subparsers.choices:
+        words = [" ".join(words[:2]), *words[2:]]
+    if not words:
+        parser.print_usage(sys.stderr)
+        say(f"mskpp: no command; there are {', '.join(subparsers.choices)}. More: mskpp --help")
+        raise SystemExit(WRONG_USAGE)
+    if not words[0].startswith("-") and words[0] not in subparsers.choices:
+        names = list(subparsers.choices)
+        parser.error(f"unknown command {words[0]!r}{near(words[0], names)} There are {', '.join(names)}")
+    arguments = parser.parse_args(words)
+    if rest and not arguments.takes_rest:
+        arguments.parser.error(f"nothing may follow --, and {rest[0]!r} does")
+    arguments.rest = rest
+    return arguments
+
+
+def told(name: str, error: MskppError) -> int:
+    """An error that mskpp raises on purpose: its message says all."""
+    if logger.isEnabledFor(logging.DEBUG):
+        return unexpected(name, error)
+    say(message(name, error))
+    return FAILED
+
+
+def unexpected(name: str, error: Exception) -> int:
+    import traceback
+
+    say("".join(traceback.format_exception(error)).rstrip())
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predicted times, by which candidates are ranked before any is compiled."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from mskpp.launcher import process
+from mskpp.log import logger
+from mskpp.optune.folder import PrivateFolder
+from mskpp.optune.model import Evaluation, check_names
+from mskpp.optune.nursery import Failure
+from mskpp.optune.plan import Plan
+from mskpp.optune.pool import Pool
+from mskpp.optune.space import Space
+from mskpp.optune.strategy import MOST_PREDICTED
+
+
+def check(plan: Plan, space: Space) -> None:
+    """InputError where ``predict`` does not take the names of the space."""
+    if plan.predict is not None:
+        check_names(plan.predict, (), {}, space, f"{plan.who}: predict")
+
+
+def predictions(plan: Plan, space: Space, stop: process.Stop) -> dict[int, float | None]:
+    """The predicted time in us of each configuration, in parallel processes; None where ``predict`` fails."""
+    assert plan.predict is not None
+    evaluation = Evaluation(plan.predict)
+    order = "in order" if space.size <= MOST_PREDICTED else "random"
+    numbers = itertools.islice(space.numbers(order, plan.seed), MOST_PREDICTED)
+    found: dict[int, float | None] = {}
+    reasons: Counter[str] = Counter()
+    folder = PrivateFolder()
+    try:
+        evaluation.scratch = str(folder.path)
+        with Pool(
+            evaluation,
+            memory_bytes=plan.memory_bytes,
+            stop=stop,
+            executor=plan.executor,
+            by_name=evaluation.by_name(),
+            who=plan.who,
+        ) as pool:
+            for number, outcome in pool.map((number, space.config(number)) for number in numbers):
+                found[number] = None if isinstance(outcome, Failure) else outcome
+                if isinstance(outcome, Failure):
+                    reasons[outcome.reason] += 1
+    finally:
+        folder.close()
+    if reasons:
+        reason, count = reasons.most_common(1)[0]
+        logger.warning(
+            "%s: predict failed for %d of %d configurations, which come last; %d times: %s",
+            plan.who,
+            reasons.total(),
+            len(found),
+            count,
+            reason,
+        )
+    return found

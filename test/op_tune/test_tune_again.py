@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trial store in a search: a second one measures nothing that it knows, and takes nothing for known that is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from utils.kernels import FAST, write
+
+from mskpp.errors import CompileError
+from mskpp.launcher import CompiledKernel, KernelInvokeConfig, Launcher, compile
+from mskpp.optune import compiling
+from mskpp.optune.decorators import TuneError, autotune
+from mskpp.optune.results import TuneResult
+from mskpp.optune.store import Store
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+
+class Work:
+    """What a search does: the compilations, the kernels that ran, those that were measured."""
+
+    def __init__(self) -> None:
+        self.compiled: list[str] = []
+        self.launched = 0
+        self.measured: list[str] = []
+
+    def taken(self) -> tuple[int, int, int]:
+        """How many of each since it was last asked."""
+        out = len(self.compiled), self.launched, len(set(self.measured))
+        self.compiled, self.launched, self.measured = [], 0, []
+        return out
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch, prebuilt: Path) -> Iterator[Work]:
+    """Counts, and makes each time 1 ms more than the last one's; real ones would make ties. Only what has another KIND
+    is compiled, as the rest does the same."""
+    found = Work()
+    compile_here, launch = compiling.compile_here, CompiledKernel.launch
+
+    def counted(job: compiling.Job, stop: Any) -> None:
+        found.compiled.append(job.output.parent.name)
+        if job.build_script is None and "KIND = 0" in (job.source.parent / "source" / "work.cpp").read_text():
+            shutil.copy(prebuilt, job.output)
+        else:
+            compile_here(job, stop)
+
+    def counted_launch(self: CompiledKernel, *values: Any, **keywords: Any) -> None:
+        found.launched += 1
+        launch(self, *values, **keywords)
+
+    def measure(self: CompiledKernel, *values: Any, repeat: int, **keywords: Any) -> list[int]:
+        number = Path(self.module_path).parent.name
+        found.measured.append(number)
+        return [1_000_000 * (int(number) + 1)] * repeat
+
+    monkeypatch.setattr(compiling, "compile_here", counted)
+    monkeypatch.setattr(CompiledKernel, "launch", counted_launch)
+    monkeypatch.setattr(CompiledKernel, "measure", measure)
+    yield found
+
+
+def tuned(configs: Any, options: Any = FAST, n: int = 64, keywords: Any = None, **plan: Any) -> TuneResult:
+    @autotune(configs, **plan)
+    def work(x: Any, y: Any, z: Any, n: int) -> None:
+        code = Launcher(KernelInvokeConfig("work.cpp", "work")).code_gen()
+        compile(None, code, options=options)[2](x, y, z, n, **(keywords or {}))
+
+    x, z = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    found = work(x, x, z, n)
+    np.testing.assert_array_equal(z, 2 * x)
+    return found
+
+
+CONFIGS = [{"MUCH": 1}, {"MUCH": 2}, {"MUCH": 3}, {"KIND": 1}, {"KIND": 2}, {"KIND": 11}]
+
+
+def test_nothing_is_measured_twice(source: Path, work: Work) -> None:
+    first = tuned(CONFIGS)
+    endings = [trial.ending for trial in first]
+    assert endings == ["measured"] * 3 + ["does not compile", "crashed", "wrong result"]
+    assert work.taken()[2] == 4 and not any(trial.known for trial in first)
+    again = tuned(CONFIGS)
+    # The best is compiled, and runs once in the user's function.
+    assert work.taken() == (1, 1, 0)
+    assert all(trial.known for trial in again) and again.complete
+    assert [(t.ending, t.time_us, t.reason, t.samples) for t in again] == [
+        (t.ending, t.time_us, t.reason, t.samples) for t in first
+    ]
+    assert again.ties == first.ties == (0,)
+
+
+def test_one_more_costs_one(source: Path, work: Work) -> None:
+    tuned(CONFIGS[:5])
+    work.taken()
+    more = tuned([*CONFIGS[:5], {"MUCH": 4}])
+    # Besides it the best is compiled, and runs for its output, with which that of the new one is compared.
+    assert work.taken() == (2, 3, 1)
+    assert [trial.known for trial in more] == [True] * 5 + [False]
+    work.taken()
+    tuned([{"MUCH": 4}, *CONFIGS[:5]])
+    assert work.taken() == (1, 1, 0)
+
+
+def test_new_ones_are_compared_with_what_was_right(source: Path, work: Work) -> None:
+    tuned(CONFIGS[:3])
+    found = tuned([*CONFIGS[:3], {"KIND": 12}, {"KIND": 12, "MUCH": 2}])
+    # One of the known ones runs, and stands for all three.
+    assert [trial.ending for trial in found] == ["measured"] * 3 + ["wrong result"] * 2
+    assert "differs from that of No.0 and 2 more" in found[3].reason
+
+
+def test_a_reference_judges_what_others_had_judged(source: Path, work: Work) -> None:
+    tuned(CONFIGS)
+    work.taken()
+
+    def right(x: Any, y: Any, z: Any, n: int) -> None:
+        z[:] = x + y
+
+    tuned(CONFIGS, reference=right)
+    assert work.taken()[2] == 3
+    tuned(CONFIGS, reference=right)
+    assert work.taken() == (1, 1, 0)
+
+    def another(x: Any, y: Any, z: Any, n: int) -> None:
+        z[:] = y + x + 0
+
+    tuned(CONFIGS, reference=another)
+    assert work.taken()[2] == 3
+
+
+def changed(text: str, new: str) -> None:
+    path = Path("work.cpp")
+    path.write_text(path.read_text().replace(text, new))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["source", "header", "options", "shape", "dtype", "scalar", "warmup", "repeat", "flush", "environment"],
+)
+def test_what_a_time_depends_on(source: Path, work: Work, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    write(Path("more.h"), "constexpr int ONE = 1;\n")
+    changed("#include <csignal>", '#include "more.h"\n#include <csignal>')
+    configs = CONFIGS[:2]
+    plain: dict[str, Any] = {"configs": configs, "warmup": 100}
+    tuned(**plain)
+    work.taken()
+    tuned(**plain)
+    assert work.taken()[2] == 0
+    if change == "source":
+        changed("zero = 0", "zero = 0 + 0")
+    elif change == "header":
+        write(Path("more.h"), "constexpr int ONE = 2;\n")
+    elif change == "environment":
+        monkeypatch.setenv("CXXFLAGS", "-DX=1")
+    else:
+        plain.update(
+            {
+                "options": {"options": ["-O1"]},
+                "shape": {"n": 65},
+                "dtype": {"n": 66},
+                "scalar": {"n": 67},
+                "warmup": {"warmup": 101},
+                "repeat": {"repeat": 2},
+                "flush": {"flush_cache": True},
+            }[change]
+        )
+    tuned(**plain)
+    assert work.taken()[2] == 2
+    tuned(**plain)
+    assert work.taken()[2] == 0
+
+
+def test_without_the_store(source: Path, work: Work) -> None:
+    tuned(CONFIGS[:2], store=False)
+    tuned(CONFIGS[:2], store=False)
+    assert work.taken() == (4, 6, 2)
+    tuned(CONFIGS[:2])
+    assert work.taken()[0] == 2
+
+
+def test_a_time_out_is_known_under_its_limit(source: Path, work: Work) -> None:
+    configs = [{"MUCH": 1}, {"KIND": 5}]
+    first = tuned(configs, keywords={"timeout": 300})
+    assert first[1].ending == "timed out"
+    work.taken()
+    assert tuned(configs, keywords={"timeout": 300})[1].known
+    assert work.taken()[0] == 1
+    assert not tuned(configs, keywords={"timeout": 301})[1].known
+
+
+def test_failures_of_the_machine_are_tried_again(source: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = write(Path("full.sh"), 'echo "as: error: no.s: No space left on device" >&2; exit 1\n')
+
+    @autotune([{"MUCH": 1}])
+    def fails(x: Any, y: Any, z: Any, n: int) -> None:
+        code = Launcher(KernelInvokeConfig("work.cpp", "work")).code_gen()
+        compile(str(full), code)[2](x, y, z, n)
+
+    x = np.zeros(4, np.float32)
+    for _ in range(2):
+        with pytest.raises(TuneError, match="No space left"):
+            fails(x, x, x.copy(), 4)
+    assert len(work.compiled) == 2
+
+
+def test_a_best_that_compiles_no_more(source: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something has changed that no key has. The next best is taken, and the store is put right."""
+    tuned(CONFIGS[:3])
+    work.taken()
+    real = compiling.compile_here
+
+    def broken(job: compiling.Job, stop: Any) -> None:
+        if job.output.parent.name == "0":
+            raise CompileError("autotune: error: the headers are gone")
+        real(job, stop)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compiling, "compile_here", broken)
+        found = tuned(CONFIGS[:3])
+    assert found[0].ending == "does not compile" and found.best is not None and found.best.number == 1
+    work.taken()
+    assert tuned(CONFIGS[:3]).ties == (0,)
+    assert work.taken()[2] == 1
+
+
+def test_known_trials_count_against_the_budget(source: Path, work: Work) -> None:
+    space: dict[str, Any] = {"space": {"MUCH": range(1000)}, "configs": None}
+    first = tuned(trials=3, **space)
+    again = tuned(trials=5, **space)
+    assert [t.number for t in first] == [0, 1, 2] and [t.known for t in again] == [True] * 3 + [False] * 2
+    assert not again.complete
+
+
+def test_what_is_in_the_store(source: Path, work: Work) -> None:
+    tuned(CONFIGS)
+    with Store.open() as store:
+        entries = [record for _, record in store.entries()]
+    assert sorted(entry["ending"] for entry in entries) == sorted(
+        ["measured"] * 3 + ["does not compile", "crashed", "wrong result"]
+    )
+    assert {entry["kernel"] for entry in entries} == {"work"}
+    assert {entry["backend"] for entry in entries} == {"host"}
+    assert {entry["source"] for entry in entries} == {str(source)}
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "folder", "readonly"])
+def test_a_store_that_cannot_be_used(source: Path, work: Work, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    tuned(CONFIGS[:2])
+    work.taken()
+    path = Path(os.environ["MSKPP_CACHE_DIR"], "trials.sqlite")
+    if damage == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    elif damage == "garbage":
+        path.write_bytes(os.urandom(5000))
+    elif damage == "folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        os.environ["MSKPP_CACHE_DIR"] = "/proc/no_such"
+    found = tuned(CONFIGS[:2])
+    assert found.complete and found.ties == (0,)
+    assert caplog.records  # it says so
+
+
+def test_the_source_may_move(source: Path, work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned(CONFIGS[:2])
+    work.taken()
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(source, tmp_path / "elsewhere" / "work.cpp")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    tuned(CONFIGS[:2])
+    assert work.taken()[2] == 0
