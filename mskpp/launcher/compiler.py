@@ -410,7 +410,8 @@ def compile_alone(
     shared: bool = True,
     observed: Callable[[dict[str, str]], dict[str, str]] | None = None,
 ) -> None:
-    """Compiles launch code, or (not ``shared``) a program, to an output of which nobody else knows: nothing is locked, recorded or reused.
+    """Compiles launch code, or (not ``shared``) a program, to an output of which nobody else knows: nothing is locked,
+    recorded or reused.
 
     What compilers put into the temporary folder goes to ``folder``. ``observed`` gives, for the environment that the
     compilation would have, the one that it gets. CompileError has all that was said.

@@ -7,6 +7,7 @@ import fcntl
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +37,10 @@ class Job:
     tuner: Path  # the tuner's folder: its lock is held for as long as the tuner lives
 
 
-def compile_here(job: Job, stop: process.Stop) -> None:
-    """Compiles; raises as compiler.compile_alone()."""
+def compile_here(
+    job: Job, stop: process.Stop, observed: Callable[[dict[str, str]], dict[str, str]] | None = None
+) -> None:
+    """Compiles; raises as compiler.compile_alone(), which also says what ``observed`` is."""
     compiler.compile_alone(
         job.who,
         job.build_script,
@@ -49,6 +52,7 @@ def compile_here(job: Job, stop: process.Stop) -> None:
         folder=job.scratch,
         limits=process.Limits(job.memory_bytes, stop),
         shared=job.shared,
+        observed=observed,
     )
 
 

@@ -27,7 +27,7 @@ from mskpp.optune.plan import Plan, Wishes
 from mskpp.optune.recorder import Recording, record, replay
 from mskpp.optune.results import NOT_TRIED, Trial, TuneResult, causes, plain
 from mskpp.optune.space import Space
-from mskpp.optune.tuner import Search
+from mskpp.optune.tuner import Course, Search
 
 __all__ = ["TuneError", "Wishes", "autotune", "autotune_v2", "overriding"]
 
@@ -237,25 +237,34 @@ def decorator(plan: Plan, tune: Tune) -> Callable[[Function], Callable[..., Tune
 class Searching(Protocol):
     """A search of either kind."""
 
-    def run(self, progress: Callable[[Trial], None]) -> TuneResult: ...
+    def run(self, course: Course) -> TuneResult: ...
 
     def result(self) -> TuneResult: ...
+
+
+class Shown:
+    """A search's course for a person at the terminal, and for the log."""
+
+    def __init__(self, live: Live, who: str, unit: str) -> None:
+        self._live = live
+        self._who = who
+        self._unit = unit
+        self.phase = live.phase
+
+    def ended(self, trial: Trial) -> None:
+        logger.info("%s: %s", self._who, trial.line(self._unit))
+        self._live.ended(trial)
 
 
 def found_by(one: Searching, space: Space, plan: Plan) -> TuneResult:
     """Runs a search, shows its course and prints its lines. TuneError when nothing was good."""
     over = _overriding.get()
     unit = " us" if plan.who == "autotune_v2" else "μs"
+    interrupt = None
     with contextlib.closing(Live(plan.who)) as live:
-
-        def ended(trial: Trial) -> None:
-            logger.info("%s: %s", plan.who, trial.line(unit))
-            live.ended(trial)
-
         live.begin(space.size if plan.trials is None else min(space.size, plan.trials), plan.seconds)
-        interrupt = None
         try:
-            result = one.run(ended)
+            result = one.run(Shown(live, plan.who, unit))
         except KeyboardInterrupt as error:
             interrupt = error
             result = one.result()
@@ -300,7 +309,8 @@ def explore(space: Space, plan: Plan, function: Any, args: tuple[Any, ...], keyw
     """Finds the best configuration of a function that models a kernel, and lets it run with it."""
     from mskpp.optune import model
 
-    result = found_by(model.Exploration(function, args, keywords, space, plan), space, plan)
+    one = model.Exploration(function, args, keywords, space, plan)
+    result = found_by(one, space, plan)
     assert result.best is not None
     model.confirm(function, args, keywords, result.best.config, result.best.time_us)
     return result

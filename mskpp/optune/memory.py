@@ -10,9 +10,14 @@ from dataclasses import asdict
 from typing import Any
 
 from mskpp import __version__
+from mskpp.launcher import backend as backends
+from mskpp.launcher.record import Moment
+from mskpp.log import logger
 from mskpp.optune.candidate import ERROR_LINE, Candidate
+from mskpp.optune.compiling import Job
 from mskpp.optune.measure import Interval
 from mskpp.optune.plan import Plan
+from mskpp.optune.reads import LAUNCH_CODE_NAMES, Manifest, Observation, Readings
 from mskpp.optune.results import MEASURED
 from mskpp.optune.space import Space
 from mskpp.optune.store import LIMITS, Store, key
@@ -34,14 +39,33 @@ class Memory:
         self._store = Store.open()
         source = target.recording.source
         folder = source.parent
+        parts = target.parts()
+        devices = parts["device"]
+        assert isinstance(devices, list)
         self._parts: dict[str, object] = {
-            **target.parts(),
+            **parts,
             "version": __version__,
             "sources": [
                 [os.path.relpath(path, folder), digest] for path, digest in sorted(target.markers.digests.items())
             ],
         }
         compilation = target.recording.compilation
+        self._readings = Readings(
+            backends.chosen(target.backend, plan.who),
+            compilation.build_script,
+            compilation.options,
+            source,
+            Manifest.open(),
+            compiler=str(parts["compiler"]),
+            names=LAUNCH_CODE_NAMES if target.recording.config is not None else (),
+            shared=target.recording.config is not None,
+        )
+        self._who = plan.who
+        self._executed_elsewhere = plan.executor is not None
+        # What all candidates read besides; None: not known, and nothing is found or kept.
+        self._read: str | None = self._readings.state().digest
+        self._read_by: dict[int, str | None] = {}
+        self._told = False
         self._limits = {
             "compile": compilation.timeout,
             "run": target.recording.keywords.get("timeout"),
@@ -49,20 +73,50 @@ class Memory:
         }
         self._judged_by_others = plan.reference is None
         self._others = {"others": space.identity()}
-        self._about = {"kernel": target.name, "backend": target.backend, "source": str(source)}
+        self._about = {
+            "kernel": target.name,
+            "backend": target.backend,
+            "device": ", ".join(str(one) for one in devices),
+            "source": str(source),
+        }
         self._kept: dict[int, tuple[object, ...]] = {}
 
     def close(self) -> None:
         self._store.close()
 
-    def _key(self, candidate: Candidate, limits: object = None) -> str:
-        parts = {**self._parts, "config": candidate.config}
+    def watched(self, job: Job) -> Observation:
+        """To be asked for before a compilation."""
+        return self._readings.observation(job.output.parent, job.source, job.output)
+
+    def compiled(self, candidate: Candidate, watched: Observation, began: Moment) -> None:
+        """The candidate was compiled, from the moment on: what it read is what its trial depends on."""
+        if self._executed_elsewhere:  # where its compiler cannot be watched
+            self._read_by[candidate.number] = self._read
+            return
+        state = self._readings.learned(watched, began)
+        self._read_by[candidate.number] = state.digest
+        if state.digest is None and not self._told:
+            self._told = True
+            logger.info("%s: trials are not kept: %s", self._who, state.why)
+
+    def _digest(self, candidate: Candidate) -> str | None:
+        """Of what the candidate read. One that does not compile does not tell, and read what all read."""
+        if candidate.number in self._read_by:
+            return self._read_by[candidate.number]
+        if self._read is None:
+            self._read = self._readings.state().digest
+        return self._read
+
+    def _key(self, candidate: Candidate, read: str, limits: object = None) -> str:
+        parts = {**self._parts, "config": candidate.config, "reads": read}
         return key(parts if limits is None else {**parts, LIMITS: limits})
 
     def recall(self, candidate: Candidate) -> bool:
         """Gives the candidate the ending it had, if it is known."""
+        if self._read is None:
+            return False
         for limits in (None, self._limits, self._others):
-            record = self._store.get(self._key(candidate, limits))
+            record = self._store.get(self._key(candidate, self._read, limits))
             if record is not None:
                 candidate.ending = record["ending"]
                 candidate.reason, candidate.log = record["reason"], record["log"]
@@ -81,7 +135,8 @@ class Memory:
             return
         trial = candidate.trial()
         state = (trial.ending, trial.time_us, trial.samples)
-        if self._kept.get(candidate.number) == state:
+        read = self._digest(candidate)
+        if read is None or self._kept.get(candidate.number) == state:
             return
         record: dict[str, Any] = asdict(trial)
         for name in ("number", "known", "elapsed_seconds", "predicted_us"):
@@ -89,8 +144,8 @@ class Memory:
         limits = self._limits_of(candidate)
         record.update(self._about, when=time.time(), limited=limits is not None)
         if candidate.number in self._kept:  # it was good until it was judged
-            self._store.forget(self._key(candidate))
-        self._store.put(self._key(candidate, limits), record)
+            self._store.forget(self._key(candidate, read))
+        self._store.put(self._key(candidate, read, limits), record)
         self._kept[candidate.number] = state
 
     def _limits_of(self, candidate: Candidate) -> object:
@@ -102,8 +157,8 @@ class Memory:
 
     def drop(self, candidate: Candidate) -> None:
         """Forgets what is known of it."""
-        for limits in (None, self._limits, self._others):
-            self._store.forget(self._key(candidate, limits))
+        for limits in (None, self._limits, self._others) if self._read is not None else ():
+            self._store.forget(self._key(candidate, self._read, limits))
         self._kept.pop(candidate.number, None)
 
 

@@ -25,6 +25,7 @@ from mskpp.optune.pool import MOST_AHEAD, SECONDS_EACH, Numbered, Outcome, Pool
 from mskpp.optune.results import MEASURED, NOT_TRIED, Trial, TuneResult
 from mskpp.optune.space import Config, Space
 from mskpp.optune.strategy import Walk
+from mskpp.optune.tuner import Course, protected
 from mskpp.report.result import Result
 
 BACKEND = "model"
@@ -62,8 +63,9 @@ class Evaluation:
 
     def by_name(self) -> Evaluation | None:
         """The same of the function that stands under its name, undecorated; None when that is another one."""
-        named = ByName(self.function.__module__, self.function.__qualname__) if is_named(self.function) else None
-        return None if named is None else Evaluation(named, self.args, self.keywords)
+        if not is_named(self.function):
+            return None
+        return Evaluation(ByName(self.function.__module__, self.function.__qualname__), self.args, self.keywords)
 
 
 class ByName:
@@ -218,13 +220,10 @@ class Exploration:
         self._seconds = 0.0
         self._complete = False
 
-    def run(self, progress: Callable[[Trial], object]) -> TuneResult:
-        """Searches. An interrupt goes through; result() then has what is known. ``progress`` is called by another
-        thread, when a configuration has ended."""
-        from mskpp.optune.tuner import protected
-
+    def run(self, course: Course) -> TuneResult:
+        """Searches. An interrupt goes through; result() then has what is known. Another thread tells the course."""
         context = contextvars.copy_context()
-        protected(lambda: context.run(self._search, progress), self._stop.set)
+        protected(lambda: context.run(self._search, course), self._stop.set)
         return self.result()
 
     def result(self) -> TuneResult:
@@ -237,9 +236,10 @@ class Exploration:
         seconds = self._seconds or time.monotonic() - self._began
         return TuneResult(ordered, BACKEND, name_of(self._evaluation.function), ties, self._complete, seconds)
 
-    def _search(self, progress: Callable[[Trial], object]) -> None:
+    def _search(self, course: Course) -> None:
         evaluation, plan = self._evaluation, self._plan
         self._began = time.monotonic()
+        course.phase("modelling")
         walk = Walk(self._space, plan)
         folder = PrivateFolder()
         try:
@@ -259,7 +259,7 @@ class Exploration:
                     self._trials[number] = trial
                     del self._open[number]
                     walk.tell(number, trial.time_us)
-                    progress(trial)
+                    course.ended(trial)
             if pool.broken:
                 logger.warning("%s: the executor can do no more, which ends the search: %s", plan.who, pool.broken)
         finally:
@@ -290,7 +290,7 @@ def explore(
     keywords: Mapping[str, Any],
     space: Space,
     plan: Plan,
-    progress: Callable[[Trial], object],
+    course: Course,
 ) -> TuneResult:
     """Exploration.run(), where what an interrupt leaves is of no interest."""
-    return Exploration(function, args, keywords, space, plan).run(progress)
+    return Exploration(function, args, keywords, space, plan).run(course)

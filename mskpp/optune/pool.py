@@ -183,9 +183,10 @@ class Pool:
             refused: list[tuple[int, Outcome]] = []
             left = self._hand_out(configs, most_ahead, refused) if left or self._again else False
             yield from refused
-            if not left and not self._again and not any(busy.waiting for busy in self._workers):
+            if any(busy.waiting for busy in self._workers):
+                yield from self._ended()
+            elif not left and not self._again:
                 return
-            yield from self._ended()
 
     def _hand_out(self, configs: Iterator[Numbered], most_ahead: int, refused: list[tuple[int, Outcome]]) -> bool:
         """Gives work to workers that have little; False when there is no more."""
@@ -378,21 +379,21 @@ class Pool:
                     return
                 for future in wait(flying, LOOK_SECONDS, FIRST_COMPLETED).done:
                     form, items = flying.pop(future)
-                    error = future.exception()
-                    if error is None:
+                    failure = future.exception()
+                    if failure is None:
                         outcomes, seconds = future.result()
                         self._rate.add(seconds, len(items))
                         yield from zip((number for number, _ in items), outcomes, strict=True)
-                    elif is_about_pickling(error):
+                    elif is_about_pickling(failure):
                         if form is forms[0]:
                             forms.pop(0)
                         if not forms:
-                            raise self._cannot_be_sent(error)
+                            raise self._cannot_be_sent(failure)
                         self._again.extendleft(reversed(items))
                     else:
-                        if isinstance(error, BrokenExecutor):
-                            self.broken = f"{type(error).__name__}: {error}"
-                        reason = f"its executor failed: {type(error).__name__}: {error}".splitlines()[0]
+                        if isinstance(failure, BrokenExecutor):
+                            self.broken = f"{type(failure).__name__}: {failure}"
+                        reason = f"its executor failed: {type(failure).__name__}: {failure}".splitlines()[0]
                         yield from ((number, Failure("crashed", reason, reason)) for number, _ in items)
         finally:
             for future in flying:

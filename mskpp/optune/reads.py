@@ -560,9 +560,9 @@ class Reads:
         return cls(commands)
 
     @classmethod
-    def of_command(cls, backend: backends.Backend, options: Sequence[str]) -> Reads:
+    def of_command(cls, backend: backends.Backend, options: Sequence[str], *, shared: bool = True) -> Reads:
         """Of the backend's own command. Raises what its compile_command() raises."""
-        words = backend.compile_command(Path("/" + SOURCE), Path("/" + OUTPUT), options, shared=True)
+        words = backend.compile_command(Path("/" + SOURCE), Path("/" + OUTPUT), options, shared=shared)
         words = [word.removeprefix("/") if word in ("/" + SOURCE, "/" + OUTPUT) else word for word in words]
         front = [str(part) for part in words[:3]]
         own = 3 if backend.name == "host" and front[2:] == [cc.__file__] else 1
@@ -698,11 +698,11 @@ _PURE = frozenset(
     ("echo", "printf", "set", "shopt", "mkdir", "rm", "rmdir", "export", "local", "declare", "typeset", "readonly")
     + ("unset", "shift", "exit", "return", "true", "false", ":", "dirname", "basename", "pwd", "chmod", "touch")
     + ("sleep", "wait", "ulimit", "umask", "nproc", "uname", "break", "continue", "read", "getopts", "let", "cd")
-    + ("pushd", "popd")
+    + ("pushd", "popd", "tee")
 )
 # Commands that read the files that they name.
 _READERS = frozenset(
-    ("cat", "cp", "mv", "ln", "head", "tail", "grep", "egrep", "fgrep", "sed", "cut", "tr", "sort", "uniq", "wc", "tee")
+    ("cat", "cp", "mv", "ln", "head", "tail", "grep", "egrep", "fgrep", "sed", "cut", "tr", "sort", "uniq", "wc")
     + ("md5sum", "sha256sum", "diff", "cmp", "stat", "test", "[", "realpath", "readlink", "file")
 )
 _FINDERS = frozenset(("which", "type", "hash"))  # that look for programs
@@ -756,6 +756,7 @@ class Script:
         self._functions: set[str] = set()
         self._positional = True
         self._steps = 0
+        self._sets_unknown = False  # a script that is not followed may set variables
         self._places: set[str] | None = set()  # where it may look for files
         try:
             here = os.getcwd()
@@ -802,6 +803,7 @@ class Script:
             seen.append(path)
             self._files[path] = None
             if self._is_toolkit(path):
+                self._sets_unknown = True
                 continue
             root = self._parsed(path)
             done.append((path, root))
@@ -984,6 +986,8 @@ class Script:
     def _is_quiet(node: Node) -> bool:
         """Whether what the command says goes nowhere."""
         above = node.parent
+        if above is not None and above.type == "negated_command":
+            above = above.parent
         redirected = "" if above is None or above.type != "redirected_statement" else _text(above)
         return re.search(r"(?:\s|\s1|&)>\s*/dev/null", redirected) is not None
 
@@ -1052,7 +1056,7 @@ class Script:
             return frozenset([SOURCE if name == "1" else OUTPUT])
         if name == "PWD":
             return None if self._places is None else frozenset(self._places)
-        if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in self._moving:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in self._moving or self._sets_unknown:
             return None
         found = {os.environ.get(name, "")}  # until, or unless, the script gives it another
         for place, value in self._given.get(name, ()):
@@ -1210,7 +1214,8 @@ class Readings:
     """What the candidates of one search read. Methods may be called by several threads; none raises MskppError but
     what the backend's compile_command() raises.
 
-    ``source`` is the kernel's, as the user wrote it. ``names``: what launch code includes besides it.
+    ``source`` is the kernel's, as the user wrote it. ``names``: what launch code includes besides it; () for a
+    program, which is not ``shared``.
     """
 
     def __init__(
@@ -1223,6 +1228,7 @@ class Readings:
         *,
         compiler: str,
         names: Sequence[str] = LAUNCH_CODE_NAMES,
+        shared: bool = True,
     ) -> None:
         self._backend = backend
         self._build_script = build_script
@@ -1231,6 +1237,7 @@ class Readings:
         self._manifest = manifest
         self._compiler = compiler
         self._names = tuple(names)
+        self._shared = shared
         self._home = os.environ.get("ASCEND_HOME_PATH") if backend.name == "ascend" else None
 
     def state(self) -> State:
@@ -1276,7 +1283,7 @@ class Readings:
     def _own(self) -> Reads | None:
         """What the backend's own command reads."""
         try:
-            return Reads.of_command(self._backend, self._options)
+            return Reads.of_command(self._backend, self._options, shared=self._shared)
         except FileNotFoundError:  # the current folder
             return None
 

@@ -21,7 +21,11 @@ class Order(Protocol):
     """Numbers of configurations, each once."""
 
     learns: bool  # from times, so that few are to be tried before some are told
-    leaves_out: bool  # some that would be allowed never come, as things stand
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether some that would be allowed never come, as things stand."""
+        ...
 
     def ask(self) -> int | None:
         """The next; None when there is none."""

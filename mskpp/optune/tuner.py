@@ -22,10 +22,11 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPo
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mskpp.errors import BackendError, CompileError, LaunchError, StateError
 from mskpp.launcher import process
+from mskpp.launcher.record import Moment
 from mskpp.log import logger
 from mskpp.optune import compiling, device
 from mskpp.optune.candidate import Candidate, without_folder
@@ -48,7 +49,18 @@ LOOK_SECONDS = 0.1  # how often an interrupt is looked for
 WAITERS = 32  # threads that wait for an executor
 END_SECONDS = 10.0  # for the threads to end after an interrupt; then they are left
 Found = TypeVar("Found")
-Progress = Callable[[Trial], None]
+
+
+class Course(Protocol):
+    """Who is told how a search goes, by several threads."""
+
+    def ended(self, trial: Trial) -> None:
+        """A candidate has ended, or is known better."""
+        ...
+
+    def phase(self, text: str) -> None:
+        """What is being done now."""
+        ...
 
 
 def protected(work: Callable[[], Found], stop: Callable[[], object]) -> Found:
@@ -72,7 +84,9 @@ def protected(work: Callable[[], Found], stop: Callable[[], object]) -> Found:
 
     try:
         _thread.start_new_thread(run, ())
-        done.acquire()
+        # In pieces: an interrupt that comes just before a wait begins does not end it, and is acted on only after it.
+        while not done.acquire(timeout=LOOK_SECONDS):
+            pass
     except BaseException:
         began = time.monotonic()
         while not found and not failure:
@@ -131,11 +145,10 @@ class Search:
         if self._folder is not None:
             self._folder.close()
 
-    def run(self, progress: Progress) -> TuneResult:
-        """Searches. An interrupt goes through; result() then has what is known. ``progress`` is called by other
-        threads, when a candidate has ended, and when it is known better."""
+    def run(self, course: Course) -> TuneResult:
+        """Searches. An interrupt goes through; result() then has what is known."""
         context = contextvars.copy_context()
-        protected(lambda: context.run(self._search, progress), self._stop.set)
+        protected(lambda: context.run(self._search, course), self._stop.set)
         return self.result()
 
     def winner(self, number: int) -> Any:
@@ -156,12 +169,13 @@ class Search:
             correlation(candidates),
         )
 
-    def _search(self, progress: Progress) -> None:
+    def _search(self, course: Course) -> None:
         self._folder = PrivateFolder()
         self._target.open(self._limits)
         if self._plan.store:
             self._memory = Memory(self._target, self._space, self._plan)
         if self._predicted is not None:
+            course.phase("predicting")
             self._predictions = self._predicted(self._stop)
         self._walk = Walk(self._space, self._plan, self._predictions)
         with ExitStack() as stack:
@@ -170,22 +184,22 @@ class Search:
                 for number in range(self._target.devices)
             ]
             stack.callback(self._stop.set)  # before the threads are waited for, whatever happened
-            while not self._stop.is_set and self._batch(threads, progress):
+            while not self._stop.is_set and self._batch(threads, course):
                 pass
-            self._more_rounds(threads, progress)
+            self._more_rounds(threads, course)
             self._compile_best()
             self._finished = not self._stop.is_set
             self._seconds = time.monotonic() - self._begin
 
-    def _batch(self, threads: Sequence[ThreadPoolExecutor], progress: Progress) -> bool:
+    def _batch(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> bool:
         """Some candidates from nothing to their ending. False when no more are wanted."""
         assert self._walk is not None
         limit = 2 * len(os.sched_getaffinity(0)) if self._walk.learns else BATCH if self._target.disturbed else None
         first = len(self.candidates)
-        self._first_round(threads, progress, limit)
+        self._first_round(threads, course, limit)
         new = self.candidates[first:]
-        self._try_suspects(threads, progress, new)
-        self._judge(threads, progress)
+        self._try_suspects(threads, course, new)
+        self._judge(threads, course)
         for candidate in new:
             self._keep(candidate)
             self._walk.tell(candidate.number, candidate.time.median if candidate.good else None)
@@ -257,14 +271,20 @@ class Search:
     def _compile(self, candidate: Candidate) -> None:
         """BackendError and StateError are no candidate's fault, and go through."""
         assert self._folder is not None
+        if self._stop.is_set:
+            return
         begin = time.monotonic()
         try:
+            moment = None if self._memory is None else Moment.now()
             job = self._target.generate(candidate, self._folder_of(candidate), self._folder.path)
+            watched = None if self._memory is None else self._memory.watched(job)
             if self._plan.executor is None:
-                compiling.compile_here(job, self._stop)
+                compiling.compile_here(job, self._stop, None if watched is None else watched.environment)
             else:
                 self._compile_there(job)
             candidate.library = job.output
+            if self._memory is not None and moment is not None and watched is not None:
+                self._memory.compiled(candidate, watched, moment)
         except (BackendError, StateError):
             raise
         except Exception as error:
@@ -291,21 +311,23 @@ class Search:
 
     # --- times ---
 
-    def _first_round(self, threads: Sequence[ThreadPoolExecutor], progress: Progress, limit: int | None) -> None:
+    def _first_round(self, threads: Sequence[ThreadPoolExecutor], course: Course, limit: int | None) -> None:
         measured: list[Future[None]] = []
+        course.phase("compiling" if self._target.disturbed else "compiling and measuring")
         with closing(self._compiled(limit)) as compiled:
             arriving: Iterable[Candidate] = compiled
             if self._target.disturbed:
                 arriving = sorted(compiled, key=lambda candidate: candidate.number)
             for candidate in arriving:
                 if candidate.library is None or candidate.ending != NOT_TRIED:
-                    self._ended(candidate, progress)
+                    self._ended(candidate, course)
                 else:
-                    measured.append(threads[candidate.device].submit(self._first, candidate, progress))
+                    measured.append(threads[candidate.device].submit(self._first, candidate, course))
+        course.phase("measuring")
         for future in measured:
             future.result()
 
-    def _first(self, candidate: Candidate, progress: Progress) -> None:
+    def _first(self, candidate: Candidate, course: Course) -> None:
         """The output's check and the first sample."""
         if self._stop.is_set:
             return
@@ -324,24 +346,22 @@ class Search:
         after_another = candidate.device in self._broken and candidate.ending == "crashed"
         candidate.suspect = broken and after_another and not candidate.suspect
         (self._broken.add if broken else self._broken.discard)(candidate.device)
-        self._ended(candidate, progress)
+        self._ended(candidate, course)
 
-    def _ended(self, candidate: Candidate, progress: Progress) -> None:
+    def _ended(self, candidate: Candidate, course: Course) -> None:
         candidate.elapsed = time.monotonic() - self._begin
         # Of outputs that are compared with each other the right one shows when two agree.
         trusted = self._target.trusted()
         for one in self.candidates if candidate.good else [candidate]:
             if not one.good or trusted is None or one.number in trusted:
                 self._keep(one)
-        progress(candidate.trial())
+        course.ended(candidate.trial())
 
     def _keep(self, candidate: Candidate) -> None:
         if self._memory is not None and candidate.ending != NOT_TRIED and not self._stop.is_set:
             self._memory.keep(candidate)
 
-    def _try_suspects(
-        self, threads: Sequence[ThreadPoolExecutor], progress: Progress, new: Sequence[Candidate]
-    ) -> None:
+    def _try_suspects(self, threads: Sequence[ThreadPoolExecutor], course: Course, new: Sequence[Candidate]) -> None:
         """Those that failed right after another one on their device once more, each on a device that is opened anew."""
         for candidate in [c for c in new if c.suspect]:
             if self._stop.is_set:
@@ -349,7 +369,7 @@ class Search:
             self._target.reopen(candidate.device)
             candidate.ending, candidate.reason, candidate.log = NOT_TRIED, "", ""
             candidate.samples.clear()
-            threads[candidate.device].submit(self._first, candidate, progress).result()
+            threads[candidate.device].submit(self._first, candidate, course).result()
 
     def _fail(self, candidate: Candidate, error: Exception) -> None:
         candidate.fail(without_folder(error, self._folder_of(candidate)))
@@ -397,7 +417,7 @@ class Search:
             if not candidate.good:
                 self._disprove(candidate, CompileError(candidate.reason))
 
-    def _judge(self, threads: Sequence[ThreadPoolExecutor], progress: Progress) -> None:
+    def _judge(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> None:
         self._compare_with_known(threads)
         wrong = self._target.wrong()
         for candidate in self.candidates:
@@ -406,14 +426,15 @@ class Search:
                     self._disprove(candidate, wrong[candidate.number])
                 else:
                     self._fail(candidate, wrong[candidate.number])
-                progress(candidate.trial())
+                course.ended(candidate.trial())
 
-    def _more_rounds(self, threads: Sequence[ThreadPoolExecutor], progress: Progress) -> None:
+    def _more_rounds(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> None:
         """Contenders again, one sample each a round, until the best is known or a limit ends it."""
         end = time.monotonic() + ROUNDS_SECONDS
         if self._plan.seconds is not None:
             end = min(end, self._begin + self._plan.seconds)
         changed: set[int] = set()
+        course.phase("measuring the best again")
         for _ in range(MOST_ROUNDS):
             known = {c.number: c.time for c in self.candidates if c.good}
             fresh = {c.number for c in self.candidates if not c.from_store}
@@ -425,10 +446,12 @@ class Search:
             for future in [threads[c.device].submit(self._again, c) for c in self.candidates if c.number in again]:
                 future.result()
             changed |= again
+            for candidate in self.candidates:
+                if candidate.number in again:
+                    course.ended(candidate.trial())
         for candidate in self.candidates:
             if candidate.number in changed:
                 self._keep(candidate)
-                progress(candidate.trial())
 
     def _again(self, candidate: Candidate) -> None:
         if self._stop.is_set:

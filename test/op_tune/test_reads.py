@@ -243,6 +243,7 @@ def test_without_a_script_all_is_known_beforehand(host: Project) -> None:
     second = host.known()
     host.options[-1] = "-DY"
     assert host.known() != second
+    assert Reads.of_command(host.backend, []) != Reads.of_command(host.backend, [], shared=False)
 
 
 def test_without_a_script_on_ascend(
@@ -445,6 +446,8 @@ def test_sourced_scripts_are_followed(tmp_path: Path, monkeypatch: pytest.Monkey
     toolkit.write_text("eval `python3 y`\n")
     assert None not in (trusted, Script(script, str(tmp_path / "toolkit")).digest)
     assert Script(script, str(tmp_path / "toolkit")).digest != trusted
+    write(tmp_path / "build.sh", f"source {toolkit}\ncat $SET_BY_IT\n")
+    assert "names is known only when it runs" in Script(script, str(tmp_path / "toolkit")).why
     many = "".join(f"source s{number}.sh\n" for number in range(30))
     for number in range(30):
         write(tmp_path / f"s{number}.sh", "")
@@ -502,6 +505,12 @@ def test_what_bash_reads_before_a_script(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("BASH_ENV")
     script.unlink()
     assert "build.sh cannot be read" in Script(script).why
+
+
+def test_a_script_that_keeps_a_log_beside_the_source(host: Project) -> None:
+    host.written(SCRIPT.replace('-o "$2"', '-o "$2" 2>&1 | tee build.log'))
+    assert "has changed" in host.compiled().why  # a new file there: what was gone, perhaps, is not known
+    assert host.known_after_one() == host.known_after_one()
 
 
 def test_a_compiler_called_by_its_path_or_behind_the_front_is_not_seen(host: Project) -> None:

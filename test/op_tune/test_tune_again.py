@@ -45,12 +45,12 @@ def work(monkeypatch: pytest.MonkeyPatch, prebuilt: Path) -> Iterator[Work]:
     found = Work()
     compile_here, launch = compiling.compile_here, CompiledKernel.launch
 
-    def counted(job: compiling.Job, stop: Any) -> None:
+    def counted(job: compiling.Job, stop: Any, observed: Any = None) -> None:
         found.compiled.append(job.output.parent.name)
         if job.build_script is None and "KIND = 0" in (job.source.parent / "source" / "work.cpp").read_text():
             shutil.copy(prebuilt, job.output)
         else:
-            compile_here(job, stop)
+            compile_here(job, stop, observed)
 
     def counted_launch(self: CompiledKernel, *values: Any, **keywords: Any) -> None:
         found.launched += 1
@@ -217,10 +217,10 @@ def test_a_best_that_compiles_no_more(source: Path, work: Work, monkeypatch: pyt
     work.taken()
     real = compiling.compile_here
 
-    def broken(job: compiling.Job, stop: Any) -> None:
+    def broken(job: compiling.Job, stop: Any, observed: Any = None) -> None:
         if job.output.parent.name == "0":
             raise CompileError("autotune: error: the headers are gone")
-        real(job, stop)
+        real(job, stop, observed)
 
     with monkeypatch.context() as patch:
         patch.setattr(compiling, "compile_here", broken)

@@ -71,6 +71,7 @@ LIBRARIES = ["runtime", "platform", "stdc++", "ascendcl", "m", "tiling_api", "c_
 ARGUMENT_ALIGNMENT = 64
 MOST_DESCRIBED = 1024
 ABANDON_SECONDS = 5.0
+WAIT_SECONDS = 0.2  # for the work, at a time
 # What is written to so that nothing else stays in the L2 cache: twice the largest one of the known chips, which has
 # 192 MiB (the 910B family; l2_bytes of mskpp/data/chips, from the toolkit's platform configuration).
 FLUSHED_BYTES = 2 * (192 << 20)
@@ -392,7 +393,9 @@ def in_own_thread(work: Callable[[], Result], abandon: Callable[[], bool]) -> Re
 
     try:
         _thread.start_new_thread(run, ())
-        done.acquire()
+        # In pieces: an interrupt that comes just before a wait begins does not end it, and is acted on only after it.
+        while not done.acquire(timeout=WAIT_SECONDS):
+            pass
     except BaseException:
         deadline = time.monotonic() + ABANDON_SECONDS
         soon = abandon()

@@ -39,6 +39,7 @@ MOST_THREADS = 64  # of kernel.h, whose Status is laid out as STATUS
 STATUS = struct.Struct(f"<{MOST_THREADS}qqq")
 IDLE = -1
 START_SECONDS = 60.0
+WAIT_SECONDS = 0.2  # for an answer, at a time
 MOST_ANSWERED = 1 << 20  # bytes
 CACHES = Path("/sys/devices/system/cpu")
 CACHE_SIZE = re.compile(r"(\d{1,9})([KMG]?)")
@@ -197,8 +198,7 @@ class Worker:
         while b"\n" not in self.pending:
             if len(self.pending) > most:
                 return None
-            self._wait(end)
-            data = self.socket.recv(1 << 16)
+            data = self._received(end)
             if not data:
                 self.gone = True
                 raise EOFError
@@ -209,6 +209,16 @@ class Worker:
         except (ValueError, RecursionError):
             return None
         return out if isinstance(out, dict) and type(out.get("number")) is int else None
+
+    def _received(self, end: float | None) -> bytes:
+        """What comes next. Waited for in pieces: a signal that comes just before a wait begins does not end it, and
+        Python acts on it (an interrupt) only when the wait is over."""
+        while True:
+            self._wait(end)
+            left = self.socket.gettimeout()
+            self.socket.settimeout(WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
+            with contextlib.suppress(TimeoutError):
+                return self.socket.recv(1 << 16)
 
     def _wait(self, end: float | None) -> None:
         """Lets the socket's next step take as long as is left. TimeoutError when nothing is."""
