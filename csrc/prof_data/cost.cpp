@@ -189,8 +189,7 @@ Cost Costs::move(const Path& path, std::int64_t bytes, bool transform, std::int6
         work = reading.x;
     }
     double bandwidth = rates != nullptr ? reading.y * rates->per_cycle : reading.y;
-    const bool cached = path.target == Memory::GM || (path.source == Memory::GM && path.target == Memory::L1);
-    if (cached) bandwidth *= hit_ratio + (1 - hit_ratio) / chip_->cache_miss_slowdown();
+    if (uses_cache(path)) bandwidth *= hit_ratio + (1 - hit_ratio) / chip_->cache_miss_slowdown();
     const double cycles = work / bandwidth * (rates != nullptr ? rates->cycle_scale : 1.0);
     Origin origin = rates == nullptr   ? Origin::theoretical
                     : rates->inherited ? Origin::inherited

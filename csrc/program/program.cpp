@@ -120,7 +120,7 @@ void Program::keep_dependencies() {
         dependencies_.push_back(found_.front());
     else if (!found_.empty())
         keep_dependencies();
-    records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false});
+    records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false, false});
     next_.push_back(none);
     if (pipe.last == none)
         pipe.first = id;
@@ -251,6 +251,8 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
     else
         data_->read(source, found_);
     const std::uint32_t id = commit(Kind::move, queue, move_names_[path], cost, move.bytes, place);
+    if (move.transform) records_[id].transform = true;
+    if (options.repeat > 1 && cost.origin != Origin::user) repeated_.push_back({id, options.repeat});
     data_->write(target, options.set_value, id);
     data_->await(id);
 }
@@ -364,7 +366,7 @@ void Program::set_flag(std::string_view source, std::string_view target, std::in
     if (flag.matched < flag.waits.size()) {  // the wait was issued first
         const std::uint32_t wait = flag.waits[flag.matched++];
         late_.push_back({wait, set, none});
-        if ((key.id & vec_target) != 0) late_.push_back({wait + 1, set, none});
+        if (key.has_two_waits()) late_.push_back({wait + 1, set, none});
     }
 }
 
@@ -380,7 +382,7 @@ void Program::wait_flag(std::string_view source, std::string_view target, std::i
     };
     const FlagEnd end{pipes_[key.target].core, pipes_[key.target].pipe};
     flag.waits.push_back(wait_on(end));
-    if ((key.id & vec_target) != 0) wait_on({end.core, Pipe::RVECLD1});
+    if (key.has_two_waits()) wait_on({end.core, Pipe::RVECLD1});
     if (matched) ++flag.matched;
 }
 
@@ -410,9 +412,21 @@ std::string Program::flag_text(const FlagKey& key) const {
         const std::string& core = core_names_[pipes_[pipe].core];
         return concat('"', core, core.empty() ? "" : "_", pipe_name, '"');
     };
-    const bool vec = (key.id & vec_target) != 0;
     return concat(text(key.source, mskpp::name(pipes_[key.source].pipe)), ", ",
-                  text(key.target, vec ? "PIPE-VEC" : mskpp::name(pipes_[key.target].pipe)), ", ", key.id & 0xffffu);
+                  text(key.target, key.has_two_waits() ? "PIPE-VEC" : mskpp::name(pipes_[key.target].pipe)), ", ", key.number());
+}
+
+const Program::FlagKey* Program::flag_of(std::uint32_t i) const {
+    const Kind kind = records_[i].kind;
+    if (kind != Kind::set_flag && kind != Kind::wait_flag) return nullptr;
+    for (const auto& [key, flag] : flags_) {
+        const auto& list = kind == Kind::set_flag ? flag.sets : flag.waits;
+        const bool second = kind == Kind::wait_flag && key.has_two_waits() && i > 0;
+        if (std::binary_search(list.begin(), list.end(), i) ||
+            (second && std::binary_search(list.begin(), list.end(), i - 1)))
+            return &key;
+    }
+    return nullptr;
 }
 
 void Program::finish() {
@@ -448,6 +462,13 @@ void Program::finish() {
 std::size_t Program::first_late(std::uint32_t reader) const {
     const auto before = [](const LateDependency& late, std::uint32_t wanted) { return late.reader < wanted; };
     return static_cast<std::size_t>(std::lower_bound(late_.begin(), late_.end(), reader, before) - late_.begin());
+}
+
+const Path* Program::path_of(std::uint16_t name) const {
+    for (std::size_t path = 0; path < move_names_.size(); ++path)
+        if (move_names_[path] == name)
+            return chip().path(static_cast<Memory>(path / memory_count), static_cast<Memory>(path % memory_count));
+    return nullptr;
 }
 
 const TensorRecord& Program::tensor(std::uint32_t number) const { return data_->tensor(number); }

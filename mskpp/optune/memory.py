@@ -157,8 +157,9 @@ class Memory:
 
     def drop(self, candidate: Candidate) -> None:
         """Forgets what is known of it."""
-        for limits in (None, self._limits, self._others) if self._read is not None else ():
-            self._store.forget(self._key(candidate, self._read, limits))
+        if self._read is not None:
+            for limits in (None, self._limits, self._others):
+                self._store.forget(self._key(candidate, self._read, limits))
         self._kept.pop(candidate.number, None)
 
 

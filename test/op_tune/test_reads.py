@@ -937,3 +937,11 @@ def test_a_failed_compilation_teaches_nothing(host: Project) -> None:
     with pytest.raises(CompileError):
         host.compiled()
     assert host.state().digest is None
+
+
+def test_launch_code_as_it_is_generated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its headers are known, and so is all that the backend's own command reads, before anything is compiled."""
+    kernel = write(tmp_path / "kernel.cpp", "#include <mskpp/kernel.h>\nint a;\n")
+    backend = backends.chosen("host")
+    found = Readings(backend, None, [], kernel, Manifest(None), compiler="g++").state()
+    assert found.digest is not None, found.why

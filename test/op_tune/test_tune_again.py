@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from utils.kernels import FAST, write
+from utils.kernels import FAST, python, write
 
 from mskpp.errors import CompileError
 from mskpp.launcher import CompiledKernel, KernelInvokeConfig, Launcher, compile
@@ -270,11 +271,43 @@ def test_a_store_that_cannot_be_used(source: Path, work: Work, damage: str, capl
     assert caplog.records  # it says so
 
 
-def test_the_source_may_move(source: Path, work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tuned(CONFIGS[:2])
-    work.taken()
-    (tmp_path / "elsewhere").mkdir()
-    shutil.copy(source, tmp_path / "elsewhere" / "work.cpp")
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    tuned(CONFIGS[:2])
-    assert work.taken()[2] == 0
+SCRIPT = """
+    import numpy as np
+    import mskpp
+    from mskpp.optune.decorators import autotune
+
+    @autotune([{"MUCH": 1}, {"MUCH": 2}, {"KIND": 1}], warmup=1)
+    def work(x, y, z, n):
+        code = mskpp.Launcher(mskpp.KernelInvokeConfig("work.cpp", "work")).code_gen()
+        mskpp.compile("build.sh", code)[2](x, y, z, n)
+
+    x, z = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
+    found = work(x, x, z, 50)
+    assert (z == 2 * x).all()
+    print("known", [trial.known for trial in found], [trial.ending for trial in found])
+"""
+
+
+@pytest.mark.parametrize("backend", ["host", "ascend"])
+def test_with_a_build_script(source: Path, tmp_path: Path, emulated_cann: dict[str, str], backend: str) -> None:
+    """What it compiles, and with which headers, is seen at the first run."""
+    write(tmp_path / "far" / "far.h", "constexpr int FAR = 1;\n")
+    changed("#include <csignal>", '#include "far.h"\n#include <csignal>')
+    write(tmp_path / "build.sh", 'bisheng -O0 -std=c++17 -xcce -I"$PWD/far" --shared "$1" -o "$2"\n')
+    environment = {
+        **(emulated_cann if backend == "ascend" else {}),
+        "MSKPP_BACKEND": backend,
+        "EMULATED_CANN_KERNEL_NS": "work:7000",
+    }
+
+    def known() -> str:
+        child = python(tmp_path, textwrap.dedent(SCRIPT), env=environment)
+        out, err = child.communicate(timeout=200)
+        assert child.returncode == 0, out + err
+        return out.splitlines()[-1]
+
+    endings = "['measured', 'measured', 'does not compile']"
+    assert known() == f"known [False, False, False] {endings}"
+    assert known() == f"known [True, True, True] {endings}"
+    write(tmp_path / "far" / "far.h", "constexpr int FAR = 2;\n")
+    assert known() == f"known [False, False, False] {endings}"

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 CONFIGS = 4
 SHORT = LONG.replace("range(10)", f"range({CONFIGS})").replace("warmup=20000", "warmup=2000")
 PAUSE = 0.05  # of each compilation
-END_SECONDS = 15.0  # well under 1 s on a quiet machine
+END_SECONDS = 2.0  # promised; and on a machine that others keep busy for all but a few
+LATE_SECONDS = 15.0
 
 
 def seconds_of_a_run(folder: Path, prebuilt: Path) -> float:
@@ -47,7 +48,7 @@ def test_fifty_interrupts(tmp_path: Path, prebuilt: Path) -> None:
     """Each ends the tuner, which prints what it knows; a few at once, as one machine has several users."""
     moments = random.Random(50)
     most = seconds_of_a_run(tmp_path / "whole", prebuilt)
-    known = whole = 0
+    known = whole = late = 0
     for turn in range(10):
         folders = [tmp_path / f"{turn}-{i}" for i in range(5)]
         children = long_runs(folders, prebuilt, SHORT, PAUSE)
@@ -65,7 +66,8 @@ def test_fifty_interrupts(tmp_path: Path, prebuilt: Path) -> None:
                 assert len(told) == CONFIGS
                 whole += 1
             else:
-                assert took < END_SECONDS
+                late += took > END_SECONDS
+                assert took < LATE_SECONDS
                 assert child.returncode == -signal.SIGINT and err.rstrip().endswith("KeyboardInterrupt"), err
                 # The second run of the function, with the best, may be interrupted as well.
                 assert (
@@ -77,6 +79,7 @@ def test_fifty_interrupts(tmp_path: Path, prebuilt: Path) -> None:
             assert_nothing_is_left(folder)
             assert (folder / "work.cpp").read_text() == textwrap.dedent(SOURCE).lstrip("\n")
     assert known > 0 and known + whole < 50, (known, whole)
+    assert late <= 2
 
 
 def test_an_interrupt_that_does_not_end_the_wait() -> None:

@@ -36,6 +36,11 @@ struct Cost {
 // Whole cycles of a computed number of cycles: ceil(v - 1e-9). Error (overflow) above 2^62.
 std::int64_t whole_cycles(double cycles);
 
+// Whether the cache hit ratio changes what a move over the path costs: GM->L1 and anything->GM.
+inline bool uses_cache(const Path& path) {
+    return path.target == Memory::GM || (path.source == Memory::GM && path.target == Memory::L1);
+}
+
 // A table of rates for one path or for one instruction and its dtypes.
 struct RateTable;
 
@@ -53,7 +58,7 @@ class Costs {
     const Chip& chip() const { return *chip_; }
 
     // A move of `bytes` >= 1 over the path. `transform`: the format changes on the way. `hit_ratio` in 0..1 slows
-    // GM->L1 and anything->GM to h + (1-h)/cache_miss_slowdown of the bandwidth.
+    // paths that use the cache to h + (1-h)/cache_miss_slowdown of the bandwidth.
     Cost move(const Path& path, std::int64_t bytes, bool transform, std::int64_t repeat, double hit_ratio) const;
 
     // A matrix product of m*k times k*n elements of the dtype. Error (type) when the chip's cube does not take it.

@@ -2,6 +2,7 @@
 // All public headers, in the order data passes through them.
 #pragma once
 
+#include "mskpp/analysis.h"
 #include "mskpp/chip.h"
 #include "mskpp/cost.h"
 #include "mskpp/error.h"

@@ -35,8 +35,9 @@ struct Record {
     std::uint16_t name;
     Kind kind;
     Origin origin;
-    bool late;     // has late dependencies
-    bool starved;  // waits for something that nothing writes
+    bool late : 1;       // has late dependencies
+    bool starved : 1;    // waits for something that nothing writes
+    bool transform : 1;  // a move that changes the format
 };
 
 // "Waits for the end of `producer`", because of a tensor or (tensor == none) because of a flag or barrier.
@@ -57,6 +58,12 @@ struct Starved {
     std::uint32_t reader;
     std::uint32_t tensor;
     std::int64_t mark;  // of the version it waits for, or no_mark
+};
+
+// A move with a repeat count above 1.
+struct Repeated {
+    std::uint32_t move;
+    std::int64_t repeat;
 };
 
 // What messages say of a tensor, and (for the recording only) who wrote it.
@@ -227,6 +234,27 @@ class Program {
         std::uint8_t loads, executes;
     };
 
+    // The sets and waits of one (source, target, id), in program order: the k-th wait waits for the k-th set. A wait on
+    // PIPE-VEC is two instructions, of which the first is listed.
+    struct Flag {
+        std::vector<std::uint32_t> sets, waits;
+        std::size_t matched = 0;  // pairs so far
+    };
+    struct FlagKey {
+        std::uint16_t source, target;  // pipes
+        std::uint32_t id;              // bit 16: the target is PIPE-VEC
+        std::uint32_t number() const { return id & 0xffffu; }
+        bool has_two_waits() const { return id >> 16 != 0; }
+        bool operator==(const FlagKey& other) const {
+            return source == other.source && target == other.target && id == other.id;
+        }
+    };
+    struct FlagHash {
+        std::size_t operator()(const FlagKey& key) const {
+            return ((std::size_t{key.source} << 16 | key.target) << 20 ^ key.id) * 0x9e3779b97f4a7c15u;
+        }
+    };
+
     const Chip& chip() const { return costs_->chip(); }
     const std::shared_ptr<const Costs>& shared_costs() const { return costs_; }
     std::size_t size() const { return records_.size(); }
@@ -255,29 +283,30 @@ class Program {
     std::size_t dependency_count() const { return dependencies_.size(); }
     const Dependency& dependency(std::size_t d) const { return dependencies_[d]; }
     std::size_t first_late(std::uint32_t reader) const;
+    // By reader, once the recording has ended.
+    const std::vector<LateDependency>& late_dependencies() const { return late_; }
     // In program order.
     const std::vector<Starved>& starved() const { return starved_; }
+    // In no particular order.
+    const std::unordered_map<FlagKey, Flag, FlagHash>& flags() const { return flags_; }
+    std::string flag_text(const FlagKey& key) const;  // "\"PIPE-MTE2\", \"PIPE-V\", 0"
+    // The flag that this set or wait is of; null for any other instruction. O(flags).
+    const FlagKey* flag_of(std::uint32_t i) const;
+    // In program order; without moves whose cost is the user's.
+    const std::vector<Repeated>& repeated() const { return repeated_; }
+    // The path that moves of that name (Record::name) take, or null.
+    const Path* path_of(std::uint16_t name) const;
+    // The sets of each (source pipe, target pipe, id), in program order: `visit(source, target, sets)`. The k-th set is
+    // the k-th wait's. Of target PIPE-VEC, `target` is the first of the load slots. The flags come in no order.
+    template <typename Visit>
+    void each_flag(Visit visit) const {
+        for (const auto& [key, flag] : flags_) visit(key.source, key.target, flag.sets);
+    }
 
   private:
-    struct Flag {
-        std::vector<std::uint32_t> sets, waits;  // of one (source, target, id), in program order
-        std::size_t matched = 0;                 // pairs so far
-    };
     struct FlagEnd {
         std::uint16_t core;
         Pipe pipe;
-    };
-    struct FlagKey {
-        std::uint16_t source, target;
-        std::uint32_t id;  // bit 16: the target is PIPE-VEC
-        bool operator==(const FlagKey& other) const {
-            return source == other.source && target == other.target && id == other.id;
-        }
-    };
-    struct FlagHash {
-        std::size_t operator()(const FlagKey& key) const {
-            return ((std::size_t{key.source} << 16 | key.target) << 20 ^ key.id) * 0x9e3779b97f4a7c15u;
-        }
     };
     // Costs found last, per path and per instruction: tiles repeat.
     struct MoveMemo {
@@ -327,7 +356,6 @@ class Program {
     FlagEnd end_of(const FlagEndText& text, const Place& place);
     std::pair<const FlagKey, Flag>& flag(std::string_view source, std::string_view target, std::int64_t id,
                                          const Place& place, const char* who);
-    std::string flag_text(const FlagKey& key) const;
 
     std::shared_ptr<const Costs> costs_;
     std::shared_ptr<SourceTable> sources_;
@@ -339,6 +367,7 @@ class Program {
     ChunkedVector<Dependency> dependencies_;
     std::vector<LateDependency> late_;
     std::vector<Starved> starved_;
+    std::vector<Repeated> repeated_;
     std::unique_ptr<Dependencies> data_;
     std::vector<Dependency> found_;  // of the instruction being issued
     std::vector<std::string> core_names_;
