@@ -6,8 +6,8 @@
 
 How a page marks its blocks: a ``python`` block is run as kernel.py in an empty folder; ``<!-- continues -->`` above it
 goes on with the variables of the block before. A ``text`` block holds what the Python block before it prints, or the
-error it ends with. ``<!-- file: NAME -->`` above any other block puts it into the folder first. ``console`` blocks are
-for the reader.
+error it ends with; above one with times that differ from run to run stands ``<!-- measured -->``. ``<!-- file: NAME -->``
+above any other block puts it into the folder first. ``console`` blocks are for the reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -259,10 +259,11 @@ class Run:
     raised: bool
 
 
-def environment() -> dict[str, str]:
-    """Of the processes that run blocks and examples: nothing of the caller's that changes what they print."""
+def environment(cache: Path) -> dict[str, str]:
+    """Of the processes that run blocks: nothing of the caller's that changes what they print, and a trial store of
+    their own."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MSKPP_")}
-    return {**ours, "PYTHONUTF8": "1"}
+    return {**ours, "PYTHONUTF8": "1", "MSKPP_CACHE_DIR": str(cache)}
 
 
 def run_blocks(blocks: list[Block]) -> list[Run]:
@@ -287,7 +288,7 @@ def run_blocks(blocks: list[Block]) -> list[Run]:
             source.write_text(json.dumps(chain), encoding="utf-8")
             command = [sys.executable, "-u", "-c", DRIVER, str(source)]
             both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
-            done = subprocess.run(command, cwd=folder, env=environment(), check=False, **both)
+            done = subprocess.run(command, cwd=folder, env=environment(Path(parent, "cache")), check=False, **both)
             parts = re.split(r"\0block \d+\n", done.stdout)[1:]
             if done.returncode != 0 or len(parts) != len(chain):
                 raise RuntimeError(f"a block ended the process:\n{done.stdout}")
@@ -295,9 +296,10 @@ def run_blocks(blocks: list[Block]) -> list[Run]:
     return runs
 
 
-def normal(output: str) -> str:
-    """Without what differs from run to run: folders, measured times and spaces at line ends."""
-    output = re.sub(r"\d+\.\d{3}(?=μs)", "1234.567", output)
+def normal(output: str, marks: Collection[str] = ()) -> str:
+    """Without what differs from run to run: folders, spaces at line ends, and where the block is marked so times."""
+    if "measured" in marks:
+        output = re.sub(r"\d+\.\d{3}(?=μs)", "1234.567", output)
     output = re.sub(r"\S*/mskpp-docs-\w+/page", "/home/me", output)
     text = re.sub(r"\S*MSKPP\d{14}(_\d+)?", "/home/me/MSKPP20260102030405", output)
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n"
@@ -321,7 +323,7 @@ def with_outputs(page: str) -> str:
     ]
     for text, run in reversed(shown):
         start = text.line - 1
-        lines[start : start + text.text.count("\n")] = normal(run.output).splitlines()
+        lines[start : start + text.text.count("\n")] = normal(run.output, text.marks).splitlines()
     return "\n".join(lines) + "\n"
 
 

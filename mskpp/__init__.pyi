@@ -32,7 +32,9 @@ from mskpp.launcher.opgen_workflow import TilingOutput as TilingOutput
 from mskpp.launcher.opgen_workflow import get_kernel_from_binary as get_kernel_from_binary
 from mskpp.launcher.opgen_workflow import tiling_func as tiling_func
 from mskpp.launcher.tiling import TilingConfig as TilingConfig
+from mskpp.optune.decorators import TuneError as TuneError
 from mskpp.optune.decorators import autotune as autotune
+from mskpp.optune.decorators import autotune_v2 as autotune_v2
 from mskpp.optune.results import TuneResult as TuneResult
 
 __version__: str

@@ -75,5 +75,8 @@ void bind_instruction(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_program(nb::module_& m);
 void bind_schedule(nb::module_& m);
+void bind_memory(nb::module_& m);
+void bind_lint(nb::module_& m);
+void bind_analysis(nb::module_& m);
 
 }  // namespace mskpp::bindings

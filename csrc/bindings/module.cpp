@@ -11,4 +11,7 @@ NB_MODULE(_core, m) {
     bind_program(m);
     bind_instruction(m);
     bind_schedule(m);
+    bind_memory(m);
+    bind_lint(m);
+    bind_analysis(m);
 }

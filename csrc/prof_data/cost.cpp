@@ -268,6 +268,26 @@ std::optional<double> Costs::move_repeat_rate(Memory source, Memory target, std:
     return rates.curve.at(static_cast<double>(repeat)).y * rates.per_cycle / rates.cycle_scale;
 }
 
+double Costs::move_peak(const Path& path) const {
+    const PathTables& curves = tables(path);
+    double best = curves.by_size ? 0 : path.port_bytes_per_cycle;
+    for (const auto* rates : {curves.by_size.get(), curves.by_size_transformed.get(), curves.by_repeat.get()})
+        if (rates != nullptr) best = std::max(best, rates->curve.largest_y() * rates->per_cycle / rates->cycle_scale);
+    return best;
+}
+
+std::optional<double> Costs::vector_peak(std::string_view instruction, DType dtype) const {
+    std::optional<double> best;
+    const std::string_view wanted = mskpp::name(dtype);
+    for (const std::string& dtypes : vector_dtypes(instruction)) {
+        const std::vector<std::string> words = base::words(dtypes);
+        if (std::find(words.begin(), words.end(), wanted) == words.end()) continue;
+        const double rate = find_vector(instruction, dtypes)->curve.largest_y();
+        best = std::max(best.value_or(0), rate);
+    }
+    return best;
+}
+
 std::optional<double> Costs::mmad_rate(DType dtype, std::int64_t granularity) const {
     const double peak = chip_->mmad_peak(dtype), reference_peak = chip_->mmad_peak(DType::FP16);
     const auto found = rates_.find(rate_key("MMAD", "FP16 FP16 FP32"));

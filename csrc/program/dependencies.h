@@ -51,6 +51,7 @@ class Dependencies {
 
     // Readers that nobody serves, in their order.
     std::vector<Starved> starved() const;
+    std::uint32_t number(const Tensor& tensor) { return enrol(tensor); }
     const TensorRecord& tensor(std::uint32_t number) const { return tensors_[number]; }
     const Shape& shape(const TensorRecord& tensor) const { return shapes_[tensor.shape]; }
 

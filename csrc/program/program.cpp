@@ -45,6 +45,7 @@ std::string SourceTable::text(std::uint32_t id) const {
 
 Program::Program(std::shared_ptr<const Costs> costs, std::shared_ptr<SourceTable> sources)
     : costs_(std::move(costs)), sources_(std::move(sources)), data_(std::make_unique<Dependencies>(late_)) {
+    outputs_.push_back({0, Memory::GM, DType::unset});
     move_names_.fill(no_id);
     core_names_.emplace_back();
     core_barrier_.push_back(none);
@@ -87,18 +88,36 @@ void Program::refuse() const {
     throw Error(ErrorKind::overflow, "program: more than 2^31 instructions or dependencies");
 }
 
-// Stores found_, each producer once.
+std::uint32_t Program::new_output_id(std::uint64_t key, const Output& output) {
+    const auto known = output_ids_.find(key);
+    if (known != output_ids_.end()) return known->second;
+    constexpr std::size_t most_outputs = std::size_t{1} << 23;  // in 23 bits of a record
+    if (outputs_.size() == most_outputs) return 0;
+    outputs_.push_back(output);
+    return output_ids_.emplace(key, static_cast<std::uint32_t>(outputs_.size() - 1)).first->second;
+}
+
+void Program::add_further(std::uint32_t instruction, const Tensor& written) {
+    if (written.memory() != Memory::GM)
+        further_.push_back({instruction, data_->number(written), written.bytes(), written.memory()});
+}
+
+// Stores found_, each value that is read once.
 void Program::keep_dependencies() {
     constexpr std::size_t few = 8;
+    const auto same = [](const Dependency& a, const Dependency& b) {
+        return a.producer == b.producer && a.tensor == b.tensor;
+    };
     if (found_.size() > few) {
-        const auto before = [](const Dependency& a, const Dependency& b) { return a.producer < b.producer; };
-        const auto same = [](const Dependency& a, const Dependency& b) { return a.producer == b.producer; };
+        const auto before = [](const Dependency& a, const Dependency& b) {
+            return a.producer != b.producer ? a.producer < b.producer : a.tensor < b.tensor;
+        };
         std::stable_sort(found_.begin(), found_.end(), before);
         found_.erase(std::unique(found_.begin(), found_.end(), same), found_.end());
     }
     for (std::size_t i = 0; i < found_.size(); ++i) {
         bool twice = false;
-        for (std::size_t j = 0; j < std::min(i, few); ++j) twice = twice || found_[j].producer == found_[i].producer;
+        for (std::size_t j = 0; j < std::min(i, few); ++j) twice = twice || same(found_[j], found_[i]);
         if (!twice) dependencies_.push_back(found_[i]);
     }
 }
@@ -106,7 +125,8 @@ void Program::keep_dependencies() {
 // The dependencies in found_, a barrier the pipe has not waited for yet, and the instruction itself.
 // REQUIRES: require_open() passed. (Always inline: half of its time would be handing over its arguments.)
 [[gnu::always_inline]] inline std::uint32_t Program::append(Kind kind, const FlagEnd& end, std::uint16_t name,
-                                                            Cost cost, std::int64_t work, std::uint32_t line) {
+                                                            Cost cost, std::int64_t work, std::uint32_t line,
+                                                            std::uint32_t output) {
     const auto id = static_cast<std::uint32_t>(records_.size());
     const std::uint16_t pipe_number = pipe_id(end);
     PipeInfo& pipe = pipes_[pipe_number];
@@ -120,7 +140,9 @@ void Program::keep_dependencies() {
         dependencies_.push_back(found_.front());
     else if (!found_.empty())
         keep_dependencies();
-    records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false, false});
+    Record record{cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false, false, 0};
+    record.output = output & (most_outputs - 1);
+    records_.push_back(record);
     next_.push_back(none);
     if (pipe.last == none)
         pipe.first = id;
@@ -133,8 +155,8 @@ void Program::keep_dependencies() {
 
 // Register pipes belong to a vector scope, whose span is that of its instructions.
 inline std::uint32_t Program::commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work,
-                                     const Place& place) {
-    const std::uint32_t id = append(kind, {place.core, pipe}, name, cost, work, place.line);
+                                     const Place& place, std::uint32_t output) {
+    const std::uint32_t id = append(kind, {place.core, pipe}, name, cost, work, place.line, output);
     if (is_register_pipe(pipe) && place.scope != none) {
         Scope& scope = scopes_[place.scope];
         if (scope.first == none) scope.first = id;
@@ -250,10 +272,12 @@ void Program::add_move(const Move& move, Tensor& target, const Tensor& source, c
         data_->read_marked(source, options.expect_value, found_);
     else
         data_->read(source, found_);
-    const std::uint32_t id = commit(Kind::move, queue, move_names_[path], cost, move.bytes, place);
+    const std::uint32_t output = output_id(target, DType::unset);
+    const std::uint32_t id = commit(Kind::move, queue, move_names_[path], cost, move.bytes, place, output);
     if (move.transform) records_[id].transform = true;
     if (options.repeat > 1 && cost.origin != Origin::user) repeated_.push_back({id, options.repeat});
     data_->write(target, options.set_value, id);
+    if (output == 0) add_further(id, target);
     data_->await(id);
 }
 
@@ -267,6 +291,18 @@ Tensor Program::issue(const Instruction& instruction, const Call& call, const Pl
     return output;
 }
 
+namespace {
+
+// Whether the output lies where the operand did: an accumulator handed on in L0C, or the part of the tensor that is
+// read, or more of it.
+bool takes_place(const Instruction& instruction, const Tensor& output, const Tensor& operand) {
+    if (instruction.cost == CostRule::mmad) return operand.memory() == Memory::L0C;
+    if (!(output.storage() == operand.storage())) return false;
+    return !output.is_view() || (operand.is_view() && contains(output.region(), operand.region()));
+}
+
+}  // namespace
+
 void Program::add_computation(const Computation& computation, const Call& call, const Tensor& output, Cost cost,
                               const Place& place) {
     const Instruction& instruction = *computation.instruction;
@@ -278,11 +314,22 @@ void Program::add_computation(const Computation& computation, const Call& call, 
     data_->begin();
     found_.clear();
     if (instruction.cost == CostRule::mmad && call.attributes.flag) data_->set_ready(*call.operands[2], true);
-    for (std::size_t i = 0; i < instruction.arguments.size(); ++i)
-        if (instruction.arguments[i].read && call.operands[i] != nullptr) data_->read(*call.operands[i], found_);
-    if (instruction.accumulates && data_->has_value(output)) data_->read_existing(output, found_);
-    const std::uint32_t id = commit(Kind::computation, queue, memo.name, cost, computation.work, place);
+    for (std::size_t i = 0; i < instruction.arguments.size(); ++i) {
+        const Tensor* operand = call.operands[i];
+        if (!instruction.arguments[i].read || operand == nullptr) continue;
+        const std::size_t before = found_.size();
+        data_->read(*operand, found_);
+        if (found_.size() != before && takes_place(instruction, output, *operand)) note_in_place(before);
+    }
+    if (instruction.accumulates && data_->has_value(output)) {
+        const std::size_t before = found_.size();
+        data_->read_existing(output, found_);
+        note_in_place(before);
+    }
+    const std::uint32_t written = output_id(output, computation.x_dtype);
+    const std::uint32_t id = commit(Kind::computation, queue, memo.name, cost, computation.work, place, written);
     data_->write(output, no_mark, id);
+    if (written == 0) add_further(id, output);
     data_->await(id);
 }
 
@@ -295,8 +342,11 @@ void Program::add_own(const OwnInstruction& own, const Place& place) {
     data_->begin();
     found_.clear();
     for (const Tensor* read : own.reads) data_->read(*read, found_);
-    const std::uint32_t id = commit(own.kind, queue, name, {own.cycles, Origin::user}, own.work, place);
+    const std::uint32_t output = own.writes.size() == 1 ? output_id(*own.writes.front(), DType::unset) : 0;
+    const std::uint32_t id = commit(own.kind, queue, name, {own.cycles, Origin::user}, own.work, place, output);
     for (const Tensor* written : own.writes) data_->write(*written, no_mark, id);
+    if (output == 0)
+        for (const Tensor* written : own.writes) add_further(id, *written);
     data_->await(id);
 }
 
@@ -413,7 +463,8 @@ std::string Program::flag_text(const FlagKey& key) const {
         return concat('"', core, core.empty() ? "" : "_", pipe_name, '"');
     };
     return concat(text(key.source, mskpp::name(pipes_[key.source].pipe)), ", ",
-                  text(key.target, key.has_two_waits() ? "PIPE-VEC" : mskpp::name(pipes_[key.target].pipe)), ", ", key.number());
+                  text(key.target, key.has_two_waits() ? "PIPE-VEC" : mskpp::name(pipes_[key.target].pipe)), ", ",
+                  key.number());
 }
 
 const Program::FlagKey* Program::flag_of(std::uint32_t i) const {

@@ -57,10 +57,8 @@ class Explanation {
             if (on_one[pipe] != 0 || waits_[pipe].empty()) continue;
             const Way way = shortest(pipe);
             if (way.empty()) continue;
-            if (std::any_of(way.begin(), way.end(), [&](std::uint32_t one) { return on_one[one] != 0; })) {
-                on_one[pipe] = 1;  // another way through a cycle that is drawn
-                continue;
-            }
+            // Else it is another way through a cycle that is drawn.
+            if (std::any_of(way.begin(), way.end(), [&](std::uint32_t one) { return on_one[one] != 0; })) continue;
             for (const std::uint32_t one : way) on_one[one] = 1;
             cycles_.push_back(way);
         }
@@ -98,9 +96,7 @@ class Explanation {
         return concat(program_.pipes()[pipe].name, "  ", instruction(head_[pipe]));
     }
 
-    bool is_starved(std::uint32_t pipe) const {
-        return head_[pipe] != none && program_.record(head_[pipe]).starved;
-    }
+    bool is_starved(std::uint32_t pipe) const { return head_[pipe] != none && program_.record(head_[pipe]).starved; }
 
     // Heads that wait for what nothing writes: no cycle is needed to stop those.
     std::string starved() const {
@@ -160,14 +156,13 @@ class Explanation {
             why = concat("flag: raised by", is_head ? "" : concat(" ", producer));
         else
             why = concat("barrier: after", is_head ? "" : concat(" ", producer));
-        return concat("\n    |     | ", why,
-                      is_head ? std::string()
-                              : concat(",\n    |     | which comes on ", program_.pipes()[to].name, " behind"));
+        return concat(
+            "\n    |     | ", why,
+            is_head ? std::string() : concat(",\n    |     | which comes on ", program_.pipes()[to].name, " behind"));
     }
 
     bool is_flag(std::uint32_t pipe, std::uint32_t producer) const {
-        return program_.record(head_[pipe]).kind == Kind::wait_flag &&
-               program_.record(producer).kind == Kind::set_flag;
+        return program_.record(head_[pipe]).kind == Kind::wait_flag && program_.record(producer).kind == Kind::set_flag;
     }
 
     // Pipes that are on no drawn cycle and starve for nothing themselves.

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "mskpp/error.h"
+#include "mskpp/memory_use.h"
 
 namespace mskpp {
 
@@ -130,6 +131,7 @@ class TraceWriter {
             if (progress && (i + 1) % progress_step == 0) progress(i + 1);
         }
         write_scopes();
+        write_memories();
         out_ << "\n]}\n";
     }
 
@@ -282,6 +284,28 @@ class TraceWriter {
             begin_event("\"PIPE-VEC\"", scope.core, vec_thread + static_cast<std::int64_t>(lane) * lane_distance);
             write_span(begin, end);
             out_ << ",\"args\":{\"Cycle\":" << end - begin << ",\"Scope\":" << json_string(scope.name) << "}}";
+        }
+    }
+
+    void begin_mark(const char* phase, const std::string& name, std::uint16_t core, std::int64_t cycle) {
+        out_ << (first_ ? "\n" : ",\n") << "{\"ph\":\"" << phase << "\",\"name\":\"" << name
+             << "\",\"pid\":" << std::int64_t{core};
+        write_time(",\"ts\":", moment(cycle));
+        first_ = false;
+    }
+
+    // A counter track over each local memory, and a mark where one holds more than there is.
+    void write_memories() {
+        for (const MemoryUse& use : memory_use(timeline_)) {
+            const std::string memory(name(use.memory));
+            for (const MemoryPoint& point : use.points) {
+                begin_mark("C", memory + " live bytes", use.core, point.cycle);
+                out_ << ",\"args\":{\"bytes\":" << point.bytes << "}}";
+            }
+            if (!use.exceeded()) continue;
+            begin_mark("i", memory + " over capacity", use.core, use.peak_cycle);
+            out_ << ",\"s\":\"p\",\"args\":{\"Peak(B)\":" << use.peak_bytes
+                 << ",\"Capacity(B)\":" << *use.capacity_bytes << "}}";
         }
     }
 

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 
 from mskpp import __version__
-from mskpp.command import tune, tune_store
+from mskpp.command import lint, tune, tune_store
 from mskpp.command.frame import EXIT_CODES, FAILED, INTERRUPTED, WRONG_USAGE, near
 from mskpp.command.output import flush, leave_stdout, message, reader_is_gone, say
 from mskpp.errors import MskppError
 from mskpp.log import logger
 
-MODULES = (tune, tune_store)
+MODULES = (tune, tune_store, lint)
 
 EXAMPLES = """examples:
   mskpp tune matmul.py:tune_it          find the best parameters of a kernel

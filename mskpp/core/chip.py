@@ -19,7 +19,9 @@ from mskpp.errors import ArgumentError, DeadlockError, FileError, InputError, St
 from mskpp.log import at_least, logger
 
 if TYPE_CHECKING:
+    from mskpp.core.lint import Finding
     from mskpp.report.output import OutputFolder
+    from mskpp.report.profiler import Profile
     from mskpp.report.result import Result
 
 _LARGEST_SUMMARY_BYTES = 1 << 30
@@ -48,11 +50,12 @@ class Chip:
         self._costs, self._instructions = self._loaded(text)
         self._debug = debug_mode
         self._program: _core.Program | None = None
+        self._recorded: _core.Program | None = None  # also when the block has ended or failed
         self._state = "new"
         self._hit_ratio = 0.0
         self._trace = self._metrics = False
         self._instr_log = True
-        self._prof_summary: Path | None = None
+        self._profile: Profile | None = None
         self._output: OutputFolder | None = None
         self._result: Result | None = None
 
@@ -107,10 +110,14 @@ class Chip:
         if self._program is not None:
             self._program.set_cache_hit_ratio(self._hit_ratio)
 
-    def set_prof_summary_path(self, csv: str | os.PathLike[str]) -> None:
-        """Names a profiler summary (PipeUtilization.csv, op_summary*.csv ...) to compare with; it is checked at once.
+    def set_prof_summary_path(self, csv: str | os.PathLike[str], *, operator: str | None = None) -> None:
+        """Compares with a measurement: PipeUtilization.csv, op_summary*.csv, kernel_details*.csv or OpBasicInfo.csv of
+        msprof, or the folder that has it. It is read at once; ``chip.result.comparison`` has the figures, and the pipe
+        table two columns for each of its rows: ProfDuration(us)_0, ProfRatio_0 ...
 
-        Raises InputError unless it is the path of a non-empty, readable .csv file, FileError when it cannot be opened.
+        operator: which, by name or type, where the file has several.
+        Raises InputError for a file that cannot be used or an operator that it does not have, FileError when it cannot
+        be opened.
         """
         self._require_open("set_prof_summary_path")
         if not isinstance(csv, (str, os.PathLike)):
@@ -121,6 +128,17 @@ class Chip:
         if not isinstance(text, str) or not text.isprintable() or not text:
             raise at_user_line(InputError, "Chip: the summary path is empty or has control characters")
         path = Path(text)
+        if not path.is_dir():
+            self._check_summary(path)
+        from mskpp.report import profiler
+
+        try:
+            self._profile = profiler.read_profile(path, operator=operator)
+        except (ArgumentError, InputError, FileError) as error:
+            raise at_user_line(type(error), "Chip: " + str(error).removeprefix("profile: ")) from None
+
+    @staticmethod
+    def _check_summary(path: Path) -> None:
         if path.suffix.lower() != ".csv" or not path.is_file():
             raise at_user_line(InputError, f"Chip: summary '{path.name[:64]}' is not an existing .csv file")
         try:
@@ -132,7 +150,6 @@ class Chip:
             ) from None
         if not first or path.stat().st_size > _LARGEST_SUMMARY_BYTES:
             raise at_user_line(InputError, f"Chip: summary '{path.name[:64]}' is empty or larger than 1 GiB")
-        self._prof_summary = path.resolve()
 
     def disable_instr_log(self) -> None:
         """Keeps debug mode from logging every instruction."""
@@ -154,12 +171,26 @@ class Chip:
     @property
     def result(self) -> Result:
         """The prediction. Raises StateError before the block has ended, and after one that could not be scheduled."""
+        if self._result is None and self._state == "done" and self._recorded is not None:
+            self._finish(self._recorded)  # it was put off
         if self._result is None:
             when = (
                 "is ready when its block has ended" if self._state != "failed" else "does not exist: its block failed"
             )
             raise at_user_line(StateError, f"Chip: the result of {self.name} {when}")
         return self._result
+
+    def lint(self) -> list[Finding]:
+        """What is wrong or needless about the flags of the block, errors first; found without scheduling.
+
+        After the block, also one that ended with an error, or inside it, for what has been issued so far. docs/errors.md
+        explains the kinds. Raises StateError before the block.
+        """
+        if self._recorded is None:
+            raise at_user_line(StateError, f"Chip: lint() of {self.name} has nothing to look at before its block")
+        from mskpp.core import lint
+
+        return lint.findings(self._recorded)
 
     @property
     def name(self) -> str:
@@ -189,7 +220,7 @@ class Chip:
             )
         for note in self.notes if exploring.current() is None else ():
             logger.info("%s", note)
-        self._program = _core.Program(self._costs)
+        self._program = self._recorded = _core.Program(self._costs)
         self._program.set_cache_hit_ratio(self._hit_ratio)
         self._state = "open"
         context.push(self, self._program)
@@ -201,7 +232,8 @@ class Chip:
         self._state = "failed"
         try:
             if kind is None and program is not None:
-                self._finish(program)
+                if exploring.schedules():
+                    self._finish(program)
                 self._state = "done"
                 exploring.ended(self)
         finally:
@@ -214,6 +246,7 @@ class Chip:
         program.finish()
         if exploring.current() is not None:
             self._result = result.Result.of(self._costs, _core.schedule(program), self.notes)
+            self._result.compare(self._profile)
             return
         if self._debug:
             self._log_order(program)
@@ -221,6 +254,7 @@ class Chip:
             timeline = _core.schedule(program)
             progress("scheduled")
             self._result = result.Result.of(self._costs, timeline, self.notes)
+            self._result.compare(self._profile)
             if not self._debug and (self._trace or self._metrics):
                 output.write(self._reserve(), self._result, timeline, self._trace, self._metrics, progress)
 

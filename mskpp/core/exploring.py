@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class Explorer:
     """Looks on while functions model. quiet: chips write and print nothing, and read their folder once."""
 
+    schedules = True
+    """Whether a block is scheduled at its end; else when its result is read."""
+
     def __init__(self, *, quiet: bool, scratch: str | None = None) -> None:
         self.quiet = quiet
         self.last: Chip | None = None
@@ -32,6 +35,10 @@ class Explorer:
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="mskpp-explored-", dir=self._scratch)
         return self._folder
+
+    def ended(self, chip: Chip) -> None:
+        """The chip's block has ended as it should."""
+        self.last = chip
 
     @contextlib.contextmanager
     def looking_on(self) -> Iterator[None]:
@@ -56,8 +63,14 @@ def current() -> Explorer | None:
     return explorer if explorer is not None and explorer.quiet else None
 
 
+def schedules() -> bool:
+    """Whether blocks are scheduled at their end."""
+    explorer = _explorer.get()
+    return explorer is None or explorer.schedules
+
+
 def ended(chip: Any) -> None:
     """The chip's block has ended as it should."""
     explorer = _explorer.get()
     if explorer is not None:
-        explorer.last = chip
+        explorer.ended(chip)

@@ -21,14 +21,15 @@ from pathlib import Path
 
 from mskpp.errors import ArgumentError, FileError, InputError
 
+TOTAL = "Total"
 MOST_BYTES = 1 << 30
 MOST_ROWS = 1_000  # of the operator that are kept; a row is two columns in the pipe table
 _MOST_LINE = 1 << 20
-_MOST_CELL = 131_072  # of the csv module
 _MOST_OPERATORS = 10_000
 _MOST_BEFORE_HEADER = 10
 _MOST_ENTRIES = 10_000
 _DEEPEST = 4
+_LONGEST = 1e15  # 30 years
 _SHOWN = 12
 
 # What a folder of the profiler may hold, the best first.
@@ -44,6 +45,7 @@ _PIPES = {
     "scalar": "PIPE-S",
 }
 _CORES = {"aicore": "cube", "ai_core": "cube", "aic": "cube", "aiv": "vector", "ai*": "plain", None: "plain"}
+_KINDS_OF_CORE = ("cube", "vector", "plain")
 _US = {"us": 1.0, "µs": 1.0, "μs": 1.0, "ns": 1e-3, "ms": 1e3, "s": 1e6, "": 1.0}
 _TIME = re.compile(rf"(?:(aicore|ai_core|aic|aiv|ai\*)_)?(?:({'|'.join(_PIPES)})_)?(?:exe_)?time")
 _HEADING = re.compile(r"([^()]*?)\s*(?:\(\s*([^()]*?)\s*\))?")
@@ -71,7 +73,7 @@ class Row:
     total_us: float | None
     """The time of the core; of cube and vector cores together the larger."""
     cube: Mapping[str, float]
-    """By pipe (PIPE-M, PIPE-MTE2 ...), of the cube core."""
+    """By pipe (PIPE-M, PIPE-MTE2 ...), of the cube core; and its Total."""
     vector: Mapping[str, float]
     """Of the vector core."""
     plain: Mapping[str, float]
@@ -86,6 +88,7 @@ class Row:
         for times in (self.plain, self.cube, self.vector):
             for pipe, time_us in times.items():
                 found[pipe] = max(time_us, found.get(pipe, 0.0))
+        found.pop(TOTAL, None)
         return found
 
 
@@ -220,8 +223,8 @@ def _cut(text: str, most: int = 64) -> str:
     return text if len(text) <= most else text[:most] + "..."
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(f"'{_cut(name)}'" for name in names[:_SHOWN])
+def _listed(names: list[str], most: int = 40) -> str:
+    shown = ", ".join(f"'{_cut(name, most)}'" for name in names[:_SHOWN])
     return shown + (f" ... ({len(names) - _SHOWN:,} more)" if len(names) > _SHOWN else "")
 
 
@@ -254,13 +257,13 @@ class _Columns:
             factor = _US.get(matched[2] or "")
             time = _TIME.fullmatch(name)
             if time is not None and (time[1] or time[2]) and factor is not None:
-                columns.times.setdefault((_CORES[time[1]], _PIPES.get(time[2], "")), []).append((at, factor))
+                columns.times.setdefault((_CORES[time[1]], _PIPES.get(time[2], TOTAL)), []).append((at, factor))
             elif name in ("task_duration", "duration") and factor is not None:
                 tasks.append((at, factor))
             elif name in ("op_name", "name", "op_type", "type", "block_id", "sub_block_id", "core_id"):
                 columns.names.setdefault(name.removeprefix("op_"), at)
         if tasks and "name" in columns.names:  # else it is some other table
-            columns.times["", ""] = tasks
+            columns.times["", TOTAL] = tasks
         return columns
 
     @classmethod
@@ -271,34 +274,36 @@ class _Columns:
 
 @dataclass
 class _Operator:
-    """What was read of one."""
+    """What was read of one: either rows with a core's time, or rows with the task's."""
 
     name: str
-    type: str
-    measured: list[Row] = field(default_factory=list)
-    tasks: list[Row] = field(default_factory=list)
-    measured_count: int = 0
-    tasks_count: int = 0
+    rows: list[Row] = field(default_factory=list)
+    count: int = 0
     longest: dict[str, Row] = field(default_factory=dict)
     """By the kind of core, of a file with a row a block."""
 
     def add(self, row: Row) -> None:
-        if row.is_task:
-            self.tasks_count += 1
-            if len(self.tasks) < MOST_ROWS:
-                self.tasks.append(row)
-            return
-        self.measured_count += 1
-        if len(self.measured) < MOST_ROWS:
-            self.measured.append(row)
-        for core in ("cube", "vector", "plain") if row.block else ():
-            before = self.longest.get(core)
-            if getattr(row, core) and (before is None or (row.total_us or 0.0) > (before.total_us or 0.0)):
+        self.count += 1
+        if len(self.rows) < MOST_ROWS:
+            self.rows.append(row)
+        for core in _KINDS_OF_CORE if row.block else ():
+            times: Mapping[str, float] = getattr(row, core)
+            if times and (core not in self.longest or _total(times) > _total(getattr(self.longest[core], core))):
                 self.longest[core] = row
 
-    def forget(self) -> None:
-        """Drops the rows, of which only the number is wanted."""
-        self.measured, self.tasks, self.longest = [], [], {}
+    def summary(self) -> Row:
+        if self.longest:
+            first = min(self.longest.values(), key=lambda row: row.line)
+            longest = {core: getattr(row, core) for core, row in self.longest.items()}
+            totals = [times[TOTAL] for times in longest.values() if TOTAL in times]
+            return replace(first, total_us=max(totals, default=first.total_us), **longest)
+        ordered = sorted(self.rows, key=lambda row: row.total_us or 0.0)
+        return ordered[(len(ordered) - 1) // 2]
+
+
+def _total(times: Mapping[str, float]) -> float:
+    """What tells which of two is the longer."""
+    return times.get(TOTAL, max(times.values(), default=0.0))
 
 
 # ---------------------------------------------------------------- the rows
@@ -311,7 +316,10 @@ class _Reading:
         self._path = path
         self._name = _cut(path.name)
         self._wanted = None if operator is None else operator.strip()
-        self._operators: dict[str, _Operator] = {}
+        self._names: dict[str, str] = {}
+        """The operators of the file, with their types."""
+        self._measured: dict[str, _Operator] = {}
+        self._tasks: dict[str, _Operator] = {}
         self._rows = 0
 
     def profile(self, file: io.BufferedReader) -> Profile:
@@ -341,7 +349,9 @@ class _Reading:
         if first is None:
             raise InputError(f"profile: {self._name} has no columns; needed are {_NEEDED}")
         names = [name for name in first.header if name]
-        raise InputError(f"profile: {self._name} has no time of an operator. It has {_listed(names)}; needed are {_NEEDED}")
+        raise InputError(
+            f"profile: {self._name} has no time of an operator. It has {_listed(names)}; needed are {_NEEDED}"
+        )
 
     def _cells(self, lines: Iterator[str], columns: _Columns, skipped: int) -> Iterator[tuple[int, list[str]]]:
         """The rows that hold something, with the numbers of their lines."""
@@ -379,26 +389,112 @@ class _Reading:
 
     def _take(self, number: int, cells: list[str], columns: _Columns) -> None:
         self._rows += 1
-        name, kind = (self._text(cells, columns, what) for what in ("name", "type"))
-        if self._wanted is not None and self._wanted.casefold() not in (name.casefold(), kind.casefold()):
-            if len(self._operators) < _MOST_OPERATORS:  # for the message, if there is one
-                self._operators.setdefault(name, _Operator(name, kind))
+        name, kind = (_text(cells, columns, what) for what in ("name", "type"))
+        if len(self._names) < _MOST_OPERATORS:
+            self._names.setdefault(name, kind)
+        wanted = None if self._wanted is None else self._wanted.casefold()
+        if wanted is not None and wanted not in (name.casefold(), kind.casefold()):
             return
-        operator = self._operators.get(name)
-        if operator is None:
-            operator = _Operator(name, kind)
-            if len(self._operators) < _MOST_OPERATORS:
-                self._operators[name] = operator
         row = self._row(number, cells, columns, name)
         if row is None:
             return
-        operator.add(row)
-        if self._wanted is None and len(self._operators) > 1:
-            for others in (lambda one: one.measured_count, lambda one: one.tasks_count):
-                several = [one for one in self._operators.values() if others(one)] if operator.name else []
-                if len(several) > 1 and others is not None and row.is_task is (others(operator) == operator.tasks_count):
-                    pass
+        operators = self._tasks if row.is_task else self._measured
+        if name in operators:
+            operators[name].add(row)
+        elif len(operators) < _MOST_OPERATORS:
+            operators[name] = _Operator(name)
+            operators[name].add(row)
+        if wanted is None and len(operators) > 1:  # there is a choice to make: their names will do
+            for one in operators.values():
+                one.rows.clear()
+                one.longest.clear()
 
-    def _text(self, cells: list[str], columns: _Columns, what: str) -> str:
-        at = columns.names.get(what)
-        return cells[at].strip() if at is not None and at < len(cells) else ""
+    def _row(self, number: int, cells: list[str], columns: _Columns, name: str) -> Row | None:
+        """None for a row that has no time."""
+        times: dict[_Key, float] = {}
+        for key, places in columns.times.items():
+            found: list[tuple[float, int]] = []
+            for at, factor in places:
+                text = cells[at].strip().strip("\"'").strip() if at < len(cells) else ""
+                if text.lower() not in _MISSING:
+                    found.append((self._time(text, number, columns, at) * factor, at))
+            if found and any(time_us != found[0][0] for time_us, _ in found):
+                names = " and ".join(dict.fromkeys(_cut(columns.header[at]) for _, at in found))
+                figures = " and ".join(f"{time_us:g} us" for time_us, _ in found)
+                raise InputError(
+                    f"profile: {self._name}:{number}: {names} mean the same and say {figures}; leave one of the columns"
+                )
+            if found:
+                times[key] = found[0][0]
+        # A core that did not run has zeros, or nothing.
+        ran = {core for (core, _), time_us in times.items() if core and time_us > 0}
+        cores = {
+            core: {pipe: time_us for (of, pipe), time_us in times.items() if of == core and core in ran}
+            for core in _KINDS_OF_CORE
+        }
+        totals = [of[TOTAL] for of in cores.values() if TOTAL in of]
+        block = " ".join(
+            text for what in ("core_id", "block_id", "sub_block_id") if (text := _text(cells, columns, what))
+        )
+        total = max(totals, default=times.get(("", TOTAL)))
+        if not ran and not total:
+            return None
+        return Row(number, name, block, total, cores["cube"], cores["vector"], cores["plain"], is_task=not ran)
+
+    def _time(self, text: str, number: int, columns: _Columns, at: int) -> float:
+        plain = text
+        if _THOUSANDS.fullmatch(text) and columns.delimiter != ";":
+            plain = text.replace(",", "")
+        value = float(plain) if _NUMBER.fullmatch(plain) else math.nan
+        if 0 <= value < _LONGEST:
+            return value
+        column = _cut(columns.header[at])
+        where = f"profile: {self._name}:{number}: {column} is '{_cut(text)}'"
+        if columns.delimiter == ";" and "," in text:
+            raise InputError(f"{where}; in a file with semicolons the comma is ambiguous, write a decimal point")
+        raise InputError(f"{where}; a time is a number from 0 to 10^15, or N/A")
+
+    # --- what is given back ---
+
+    def _chosen(self, columns: _Columns) -> Profile:
+        operators = self._measured or self._tasks
+        if self._wanted is not None and operators:
+            wanted = self._wanted
+            for equals in (lambda name: name == wanted, lambda name: name.casefold() == wanted.casefold()):
+                both = {**self._tasks, **self._measured}
+                named = {name: one for name, one in both.items() if equals(name)}
+                if named:
+                    operators = named
+                    break
+        if len(operators) > 1:
+            raise InputError(
+                f"profile: {self._name} has {len(operators):,} operators"
+                + (f" of type '{_cut(self._wanted)}'" if self._wanted is not None else "")
+                + f"; give one as operator: {_listed(list(operators), 100)}"
+            )
+        if operators:
+            (one,) = operators.values()
+            return Profile(str(self._path), one.name, tuple(one.rows), one.count - len(one.rows), one.summary())
+        if self._wanted is not None and not self._is_known(self._wanted):
+            names = [name for name in self._names if name]
+            near = difflib.get_close_matches(self._wanted, names, 1, 0.5)
+            meant = f"; did you mean '{_cut(near[0])}'?" if near else "."
+            there = _listed(names, 100) or "none"
+            raise InputError(f"profile: {self._name} has no operator '{_cut(self._wanted)}'{meant} It has {there}")
+        needed = [columns.header[at] for places in columns.times.values() for at, _ in places]
+        if not self._rows:
+            raise InputError(f"profile: {self._name} has no row below its columns; export it again")
+        of = f" of '{_cut(self._wanted)}'" if self._wanted is not None else ""
+        raise InputError(
+            f"profile: {self._name} has no time in any row{of}; {_listed(needed)} are 0, N/A or empty. Measure on a "
+            "device, with PipeUtilization as the metric"
+        )
+
+    def _is_known(self, wanted: str) -> bool:
+        return any(wanted.casefold() in (name.casefold(), kind.casefold()) for name, kind in self._names.items())
+
+
+def _text(cells: list[str], columns: _Columns, what: str) -> str:
+    """The cell of a name, or "" where there is none."""
+    at = columns.names.get(what)
+    return cells[at].strip() if at is not None and at < len(cells) else ""

@@ -6,9 +6,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from mskpp import _core
+from mskpp.report.analysis import CriticalPath, Gain, Ledger, Part, PipeLedger, Stall, Step
+from mskpp.report.compare import Comparison
+from mskpp.report.profiler import Profile
+
+_MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class Result:
         self.instructions = {instruction.name: instruction for instruction in instructions}
         self.notes = notes
         """What the chip takes from another chip's tables."""
+        self.comparison: Comparison | None = None
+        """With what ``chip.set_prof_summary_path`` named; None where nothing was."""
         self._timeline = timeline
 
     @classmethod
@@ -106,6 +114,40 @@ class Result:
     def bound(self) -> str | None:
         """The busiest pipe; None for an empty program."""
         return max(self.pipes.values(), key=lambda pipe: pipe.cycles).name if self.pipes else None
+
+    def compare(self, profile: Profile | None) -> None:
+        """Sets ``comparison``."""
+        if profile is not None:
+            pipes_us = {name: pipe.duration_us for name, pipe in self.pipes.items()}
+            self.comparison = Comparison.of(self.duration_us, pipes_us, profile)
+
+    # --- why it takes so long; worked out when it is asked for ---
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Where every pipe's cycles go: busy, or waiting for what."""
+        total, pipes, stalls = _core.ledger(self._timeline)
+        return Ledger(total, tuple(PipeLedger(*row) for row in pipes), tuple(Stall(*row) for row in stalls))
+
+    @cached_property
+    def critical_path(self) -> CriticalPath:
+        """The chain of instructions that decides the makespan."""
+        total, parts, steps, count = _core.critical_path(self._timeline, _MOST_STEPS)
+        return CriticalPath(total, tuple(Part(*row) for row in parts), tuple(Step(*row) for row in steps), count)
+
+    @cached_property
+    def _slack(self) -> memoryview:
+        return _core.slack(self._timeline)
+
+    def slack(self) -> memoryview:
+        """For each instruction in the order issued, by how many cycles it could end later without changing the
+        makespan: 0 on the critical path. Read-only, of 64-bit integers."""
+        return self._slack
+
+    @cached_property
+    def what_if(self) -> tuple[Gain, ...]:
+        """What a change would gain, each scheduled anew; the most first."""
+        return tuple(Gain(*row) for row in _core.what_if(self._timeline))
 
     def __len__(self) -> int:
         """How many instructions were issued, flags and barriers included."""

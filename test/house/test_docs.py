@@ -66,7 +66,7 @@ def test_blocks_print_what_the_page_shows(page: Path) -> None:
             f"{where} ends with an error that the page does not show:\n{run.output}"
         )
         if text is not None:
-            assert docs.normal(text.text) == docs.normal(run.output), (
+            assert docs.normal(text.text, text.marks) == docs.normal(run.output, text.marks), (
                 f"{where} prints something else; build.py docs --outputs"
             )
 

@@ -23,7 +23,7 @@ LONGEST = 60
 
 def environment() -> dict[str, str]:
     """Nothing of the caller's that changes what an example prints; the tools of the virtual environment first."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("MSKPP_")}
+    ours = {n: v for n, v in os.environ.items() if not n.startswith("MSKPP_") or n == "MSKPP_CACHE_DIR"}
     path = str(Path(sys.executable).parent) + os.pathsep + ours.get("PATH", os.defpath)
     return {**ours, "PYTHONUTF8": "1", "PATH": path}
 

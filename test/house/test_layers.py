@@ -16,7 +16,7 @@ CSRC = ROOT / "csrc"
 PACKAGE = ROOT / "mskpp"
 
 # Each may include what stands before it, and itself. The public headers count as the folder that implements them.
-LAYERS = ["base", "chip", "prof_data", "instr", "program", "schedule", "analysis", "trace", "metrics", "bindings"]
+LAYERS = ["base", "chip", "prof_data", "instr", "program", "schedule", "lint", "analysis", "trace", "metrics", "bindings"]
 HEADER_LAYER = {
     "error.h": "base",
     "chunked_vector.h": "base",
@@ -27,7 +27,10 @@ HEADER_LAYER = {
     "tensor.h": "program",
     "program.h": "program",
     "schedule.h": "schedule",
+    "lint.h": "lint",
     "analysis.h": "analysis",
+    "memory_use.h": "analysis",
+    "roofline.h": "analysis",
     "trace.h": "trace",
     "metrics.h": "metrics",
     "mskpp.h": "bindings",

@@ -81,6 +81,12 @@ class Costs {
     std::optional<double> vector_rate(std::string_view instruction, std::string_view dtypes,
                                       std::int64_t elements) const;
 
+    // The best rates there are: bytes per cycle over the path, whatever the size, repeat count and format, with every
+    // access hitting the cache ...
+    double move_peak(const Path& path) const;
+    // ... and, of a vector instruction on elements of the dtype, whatever the other dtypes; nothing without a table.
+    std::optional<double> vector_peak(std::string_view instruction, DType dtype) const;
+
   private:
     struct PathTables;
     void read_moves(const Chip& chip, const char* size_column, bool repeat, double gm_scale, bool inherited);

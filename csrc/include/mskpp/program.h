@@ -33,11 +33,34 @@ struct Record {
     std::uint32_t line;              // id in the source table, 0 when not known
     std::uint16_t pipe;
     std::uint16_t name;
-    Kind kind;
-    Origin origin;
-    bool late : 1;       // has late dependencies
-    bool starved : 1;    // waits for something that nothing writes
-    bool transform : 1;  // a move that changes the format
+    Kind kind : 3;
+    Origin origin : 3;
+    bool late : 1;              // has late dependencies
+    bool starved : 1;           // waits for something that nothing writes
+    bool transform : 1;         // a move that changes the format
+    std::uint32_t output : 23;  // what it writes, see Program::output(); 0: nothing in a core, or several
+};
+static_assert(sizeof(Record) == 32);
+
+// What an instruction writes into a memory of a core.
+struct Output {
+    std::int64_t bytes;
+    Memory memory;
+    DType dtype;  // of a built-in computation, that of x, the unit of its rate; unset else
+};
+
+// One of the outputs of an instruction that has several.
+struct FurtherOutput {
+    std::uint32_t instruction;
+    std::uint32_t tensor;
+    std::int64_t bytes;
+    Memory memory;
+};
+
+// A computation that writes over what it reads: its output takes the place of what the producer wrote.
+struct InPlace {
+    std::uint32_t reader;
+    std::uint32_t producer;
 };
 
 // "Waits for the end of `producer`", because of a tensor or (tensor == none) because of a flag or barrier.
@@ -259,6 +282,12 @@ class Program {
     const std::shared_ptr<const Costs>& shared_costs() const { return costs_; }
     std::size_t size() const { return records_.size(); }
     const Record& record(std::size_t i) const { return records_[i]; }
+    // Its only output, if that lies in a core; else 0 bytes.
+    const Output& output(const Record& record) const { return outputs_[record.output]; }
+    // The outputs of those with several that lie in a core, by instruction.
+    const std::vector<FurtherOutput>& further_outputs() const { return further_; }
+    // By reader.
+    const std::vector<InPlace>& in_place() const { return in_place_; }
     // The instruction behind this one on its pipe, or none.
     std::uint32_t next_on_pipe(std::size_t i) const { return next_[i]; }
     const std::vector<PipeInfo>& pipes() const { return pipes_; }
@@ -315,6 +344,7 @@ class Program {
         Cost cost;
     };
     static constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers share 32 bits with a log mark
+    static constexpr std::uint32_t most_outputs = 1u << 23;  // that the bits of a record can tell apart
     static constexpr std::size_t moves_remembered = 4;  // per path, with and without a change of format
     struct InstructionMemo {
         const Instruction* instruction = nullptr;
@@ -327,6 +357,11 @@ class Program {
         Cost cost;
     };
 
+    struct RecentOutput {
+        std::uint64_t key = 0;  // of GM, which has no outputs
+        std::uint32_t id = 0;
+    };
+
     void require_open() const {
         if (closed_) refuse();
     }
@@ -334,8 +369,26 @@ class Program {
     void keep_dependencies();
     InstructionMemo& memo_of(const Instruction& instruction);
     std::uint32_t append(Kind kind, const FlagEnd& end, std::uint16_t name, Cost cost, std::int64_t work,
-                         std::uint32_t line);
-    std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place);
+                         std::uint32_t line, std::uint32_t output = 0);
+    std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place,
+                         std::uint32_t output);
+    // Number of the output; 0 outside the cores.
+    std::uint32_t output_id(const Tensor& written, DType dtype) {
+        if (written.memory() == Memory::GM) return 0;
+        const std::int64_t bytes = written.bytes();
+        const std::uint64_t key = static_cast<std::uint64_t>(bytes) << 8 |
+                                  static_cast<std::uint64_t>(written.memory()) << 4 | static_cast<std::uint64_t>(dtype);
+        RecentOutput& recent = recent_output_[key * 0x9e3779b97f4a7c15u >> 60];
+        if (recent.key != key) recent = {key, new_output_id(key, {bytes, written.memory(), dtype})};
+        return recent.id;
+    }
+    std::uint32_t new_output_id(std::uint64_t key, const Output& output);
+    void add_further(std::uint32_t instruction, const Tensor& written);
+    // The last dependencies found, from that one on, are of a value that the instruction writes over.
+    void note_in_place(std::size_t first) {
+        for (std::size_t i = first; i < found_.size(); ++i)
+            in_place_.push_back({static_cast<std::uint32_t>(records_.size()), found_[i].producer});
+    }
     std::uint16_t pipe_id(const FlagEnd& end) {
         const std::uint16_t id = core_pipes_[end.core][static_cast<std::size_t>(end.pipe)];
         return id != 0xffff ? id : new_pipe_id(end);
@@ -367,6 +420,11 @@ class Program {
     ChunkedVector<Dependency> dependencies_;
     std::vector<LateDependency> late_;
     std::vector<Starved> starved_;
+    std::vector<Output> outputs_;
+    std::vector<FurtherOutput> further_;
+    std::vector<InPlace> in_place_;
+    std::unordered_map<std::uint64_t, std::uint32_t> output_ids_;
+    std::array<RecentOutput, 16> recent_output_{};
     std::vector<Repeated> repeated_;
     std::unique_ptr<Dependencies> data_;
     std::vector<Dependency> found_;  // of the instruction being issued
