@@ -8,10 +8,12 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 PREFIX = "mskpp-tune-"
 LOCK = "lock"
+OLD_SECONDS = 3600.0  # more than any tuner takes to lock its folder
 
 
 class PrivateFolder:
@@ -45,13 +47,20 @@ def remove_abandoned() -> None:
             if not entry.name.startswith(PREFIX) or not entry.is_dir(follow_symlinks=False):
                 continue
             with contextlib.suppress(OSError):  # it is locked, or gone, or has no lock yet
-                if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-                    remove_unlocked(entry.path)
+                status = entry.stat(follow_symlinks=False)
+                if status.st_uid == os.geteuid():
+                    remove_unlocked(entry.path, is_old=time.time() - status.st_mtime > OLD_SECONDS)
 
 
-def remove_unlocked(folder: str) -> None:
-    """Removes the folder unless its lock is held: OSError then, and where it has none."""
-    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+def remove_unlocked(folder: str, *, is_old: bool = False) -> None:
+    """Removes the folder unless its lock is held: OSError then, and where a new one has no lock yet."""
+    try:
+        lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        if not is_old:
+            raise
+        shutil.rmtree(folder, ignore_errors=True)  # its tuner was killed before it had made the lock
+        return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)

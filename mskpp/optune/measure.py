@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
-FEW = 3  # samples, below which a median says little:
-DOUBT = 0.25  # it may be so much too large
+FEW, ENOUGH = 3, 7  # samples, below which a median says little, and less than all: it may be too large by
+DOUBT, REST = 0.25, 0.05
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,22 @@ def best_of(found: Mapping[int, Interval]) -> tuple[int, list[int]]:
 def needs_more(found: Mapping[int, Interval], narrow: float) -> list[int]:
     """Who is worth another sample: the contenders for the best whose median is not known within ``narrow``.
 
-    Of few samples all may have been unlucky, so a contender is then also who would be one with a quarter less. A lone
-    best needs none once no other is near.
+    Of few samples all may have been unlucky, so a contender is then also who would be one with a quarter less, and up
+    to seven samples with a twentieth less, unless they are all equal. A lone best needs none once no other is near.
     """
     best, _ = best_of(found)
     limit = found[best].high
 
     def low(one: Interval) -> float:
-        return one.low * (1 - DOUBT) if one.samples < FEW else one.low
+        return one.low * (1 - (DOUBT if one.samples < FEW else REST if is_open(one) else 0.0))
+
+    def is_open(one: Interval) -> bool:
+        return one.samples < ENOUGH and one.width > 0
 
     near = [n for n in sorted(found, key=lambda n: (found[n].median, n)) if low(found[n]) <= limit]
     if near == [best] and found[best].samples > 1:
         return []
-    return [n for n in near if found[n].width > narrow or found[n].samples < (FEW if len(near) > 1 else 2)]
+    least = FEW if len(near) > 1 else 2
+    return [
+        n for n in near if found[n].width > narrow or found[n].samples < least or (len(near) > 1 and is_open(found[n]))
+    ]

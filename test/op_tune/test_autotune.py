@@ -1014,6 +1014,9 @@ def test_only_abandoned_folders_are_removed(own_temporary_folder: Path, tmp_path
     (own_temporary_folder / f"{PREFIX}1-link").symlink_to(mine)
     (own_temporary_folder / f"{PREFIX}1-new").mkdir()  # its owner is about to lock it
     write(own_temporary_folder / f"{PREFIX}1-file", "")
+    old = own_temporary_folder / f"{PREFIX}1-old"  # its owner was killed before it could
+    write(old / "part", "")
+    os.utime(old, (time.time() - 7200,) * 2)
     linked = own_temporary_folder / f"{PREFIX}1-linked"
     linked.mkdir()
     (linked / "lock").symlink_to(mine / "lock")

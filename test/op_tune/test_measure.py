@@ -96,3 +96,15 @@ def test_a_single_unlucky_sample_does_not_lose() -> None:
 def test_the_width_is_relative() -> None:
     assert Interval(10, 9, 11, 9).width == pytest.approx(0.2)
     assert Interval(0, 0, 0, 1).width == math.inf
+
+
+def test_near_contenders_get_seven_samples_unless_they_are_all_equal() -> None:
+    def three(*values: float) -> Interval:
+        return interval(values)
+
+    near = {0: three(1.0, 1.0, 1.001), 1: three(1.03, 1.03, 1.031), 2: three(1.2, 1.2, 1.201)}
+    assert needs_more(near, 0.02) == [0, 1]
+    exact = {0: three(1.0, 1.0, 1.0), 1: three(1.03, 1.03, 1.03)}
+    assert needs_more(exact, 0.02) == []
+    seven = {0: interval([1.0] * 6 + [1.001]), 1: interval([1.03] * 6 + [1.031])}
+    assert needs_more(seven, 0.02) == []
