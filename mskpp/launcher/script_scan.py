@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mskpp.errors import BackendError
+from mskpp.launcher import bash
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -126,17 +126,6 @@ class Found:
     shown: str
 
 
-def _parser() -> Parser:
-    try:
-        import tree_sitter
-        import tree_sitter_bash
-    except ImportError as error:
-        raise BackendError(
-            f"script: build scripts cannot be checked without {error.name}; pip install tree-sitter tree-sitter-bash"
-        ) from error
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
 @dataclass
 class _Known:
     """What is known of the whole script. Variables by name; positional ones by the function and the number or @."""
@@ -171,7 +160,7 @@ def privileged_commands(script: bytes) -> list[Found]:
     """
     if len(script) > _MOST_BYTES:
         raise TooMuch(f"it has {len(script):,} bytes, and at most {_MOST_BYTES:,} are checked")
-    parser = _parser()
+    parser = bash.parser()
     known = _Known(time.monotonic() + _MOST_SECONDS)
     found: set[Found] = set()
     try:
@@ -215,24 +204,12 @@ def _braces_expanded(script: bytes, known: _Known) -> bytes:
     return _BRACES.sub(expanded, script)
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode(errors="surrogateescape")
-
-
-def _walk(node: Node) -> Iterator[Node]:
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        waiting += reversed(one.children)
-
-
 def _joined_lines(script: bytes, root: Node) -> tuple[bytes, list[int]]:
     """The script with lines that end in a backslash joined, and where in it they were joined.
 
     Not in comments, which end with their line.
     """
-    comments = sorted((node.start_byte, node.end_byte) for node in _walk(root) if node.type == "comment")
+    comments = sorted((node.start_byte, node.end_byte) for node in bash.walk(root) if node.type == "comment")
     joined = bytearray()
     places = []
     start = 0
@@ -299,7 +276,7 @@ class _Scan:
         yield from inner.script(code)
 
     def _tree(self, root: Node) -> Iterator[Found]:
-        nodes = list(_walk(root))
+        nodes = list(bash.walk(root))
         for node in nodes:
             self._learn(node)
         for node in nodes:
@@ -307,18 +284,18 @@ class _Scan:
             if node.type == "command":
                 yield from self._command(node)
             elif node.type == "array" and node.parent is not None and self._known.long_arrays:
-                name = re.match(r"\w*", _text(node.parent))
+                name = re.match(r"\w*", bash.text(node.parent))
                 if name is not None and name[0] in self._known.long_arrays & self._known.run_arrays:
-                    yield from self._run(self._items(node), self._line(node), _text(node)[:80])
+                    yield from self._run(self._items(node), self._line(node), bash.text(node)[:80])
             elif node.type == "command_name" and node.parent is not None and node.parent.type == "ERROR":
-                yield from self._run([self._values(node)], self._line(node), _text(node))
+                yield from self._run([self._values(node)], self._line(node), bash.text(node))
             elif node.type in ("heredoc_redirect", "herestring_redirect"):
                 yield from self._redirected_text(node)
             elif node.type == "file_redirect":
-                if re.match(r"\d*(&?>|>[>|&])", _text(node)) and node.named_children:
+                if re.match(r"\d*(&?>|>[>|&])", bash.text(node)) and node.named_children:
                     self._known.written |= self._file_names(node.named_children[-1])
-            elif node.type == "command_substitution" and _text(node).startswith("`") and "\\`" in _text(node):
-                inner = re.sub(r"\\([`\\$])", r"\1", _text(node)[1:-1])
+            elif node.type == "command_substitution" and bash.text(node).startswith("`") and "\\`" in bash.text(node):
+                inner = re.sub(r"\\([`\\$])", r"\1", bash.text(node)[1:-1])
                 yield from self._inner(inner, self._line(node))
             elif node.type == "word" and node.parent is not None and node.parent.type == "expansion":
                 yield from self._backticks(node)  # ${x:-`command`}: the parser takes it for a word
@@ -330,25 +307,25 @@ class _Scan:
             name = node.child_by_field_name("name")
             value = node.child_by_field_name("value")
             if name is not None and value is not None:
-                self._learn_assignment(_text(name), value, any(child.type == "+=" for child in node.children))
+                self._learn_assignment(bash.text(name), value, any(child.type == "+=" for child in node.children))
         elif node.type == "for_statement":
             name = node.child_by_field_name("variable")
             for value in node.children_by_field_name("value") if name is not None else ():
                 values = self._values(value)
-                self._assign(_text(name), [*values, *(w for v in values for w in v.split())])  # type: ignore[arg-type]
+                self._assign(bash.text(name), [*values, *(w for v in values for w in v.split())])  # type: ignore[arg-type]
         elif node.type == "expansion":
-            match = re.match(r"\$\{([A-Za-z_]\w*):?=(.*)\}$", _text(node), re.DOTALL)
+            match = re.match(r"\$\{([A-Za-z_]\w*):?=(.*)\}$", bash.text(node), re.DOTALL)
             if match is not None:
                 self._assign(match[1], [match[2].strip("\"'")])
-        elif node.type == "declaration_command" and re.search(r"\s-[A-Za-z]*n", _text(node)):
+        elif node.type == "declaration_command" and re.search(r"\s-[A-Za-z]*n", bash.text(node)):
             self._known.references = True
         elif node.type == "function_definition":
             name = node.child_by_field_name("name")
             body = node.child_by_field_name("body")
             if name is not None and body is not None:
-                runs = any(self._runs_arguments(n) for n in _walk(body))
-                anywhere = re.search(r"\bshift\b|[@*]:|\$\{?[2-9]", _text(body)) is not None
-                self._known.functions[_text(name)] = (runs, anywhere)
+                runs = any(self._runs_arguments(n) for n in bash.walk(body))
+                anywhere = re.search(r"\bshift\b|[@*]:|\$\{?[2-9]", bash.text(body)) is not None
+                self._known.functions[bash.text(name)] = (runs, anywhere)
 
     def _learn_assignment(self, name: str, value: Node, adds: bool) -> None:
         base = name.partition("[")[0]
@@ -358,7 +335,7 @@ class _Scan:
             self._known.texts |= {(text, self._first_line + self._line(value)) for text in self._values(value)}
             self._known.reads_scripts = True
         if value.type != "array":
-            text = _text(value).lstrip('"')
+            text = bash.text(value).lstrip('"')
             before = self._known.variables.get(base)
             if before and re.search(rf"\$\{{?{base}\b", text):
                 # In terms of itself: what is put behind it is added, else it is one of the first values only.
@@ -428,7 +405,7 @@ class _Scan:
         if node.type != "command":
             return False
         words = [
-            _text(child).strip('"')
+            bash.text(child).strip('"')
             for child in node.named_children
             if child.type not in ("variable_assignment", "file_redirect")
         ]
@@ -453,7 +430,7 @@ class _Scan:
 
     @staticmethod
     def _file_names(node: Node) -> set[str]:
-        text = _text(node).replace('"', "").replace("'", "")
+        text = bash.text(node).replace('"', "").replace("'", "")
         return {text.rsplit("/", 1)[-1]} - {"", "null"}
 
     # Words
@@ -471,7 +448,7 @@ class _Scan:
     def _is_expansion(cls, node: Node) -> bool:
         """Whether nothing of the word is known to be there."""
         if node.type in _EXPANSIONS:
-            return re.match(r"\$\d[A-Za-z_]", _text(node)) is None
+            return re.match(r"\$\d[A-Za-z_]", bash.text(node)) is None
         if node.type not in ("command_name", "string", "concatenation"):
             return False
         children = [child for child in node.children if child.type not in ('"', "$")]
@@ -488,16 +465,16 @@ class _Scan:
         """The texts that a word may stand for; what is known only when it runs is left out of it."""
         kind = node.type
         if kind in ("word", "number", "variable_name", "special_variable_name", "extglob_pattern", "regex"):
-            text = _text(node)
+            text = bash.text(node)
             if kind != "word":
                 return (text,)
             return (re.sub(r"\\(?:\r?\n|(.))", r"\1", text.replace("``", ""), flags=re.DOTALL),)
         if kind == "raw_string":
-            return (_text(node)[1:-1],)
+            return (bash.text(node)[1:-1],)
         if kind == "ansi_c_string":
-            return (_unescaped(_text(node)[2:-1]),)
+            return (_unescaped(bash.text(node)[2:-1]),)
         if kind == "string_content":
-            return (re.sub(r"\\(?:\r?\n|([\\\"$`]))", lambda m: m[1] or "", _text(node)),)
+            return (re.sub(r"\\(?:\r?\n|([\\\"$`]))", lambda m: m[1] or "", bash.text(node)),)
         if kind in ("simple_expansion", "expansion"):
             return self._expansion(node)
         if kind in ("command_substitution", "process_substitution"):
@@ -512,7 +489,7 @@ class _Scan:
                 parts = self._with_gaps(node, parts)
                 least = self._with_gaps(node, least)
             return tuple(dict.fromkeys([*self._joined(parts, ""), "".join(part[0] for part in least if part)]))
-        return ("",) if node.named_children else (_text(node).replace("``", ""),)
+        return ("",) if node.named_children else (bash.text(node).replace("``", ""),)
 
     @staticmethod
     def _with_gaps(node: Node, parts: list[Values]) -> list[Values]:
@@ -537,7 +514,7 @@ class _Scan:
         while above is not None:
             if above.type == "function_definition":
                 name = above.child_by_field_name("name")
-                return _text(name) if name is not None else self._function
+                return bash.text(name) if name is not None else self._function
             above = above.parent
         return self._function
 
@@ -552,7 +529,7 @@ class _Scan:
         return found
 
     def _expansion(self, node: Node) -> Values:
-        text = _text(node)
+        text = bash.text(node)
         if re.match(r"\$\d[A-Za-z_]", text):  # $1word, which the parser takes for one name
             values = self._variable(text[1], "", node) or [""]
             return tuple(dict.fromkeys([*(value + text[2:] for value in values), text[2:]]))
@@ -576,10 +553,10 @@ class _Scan:
     def _echoed(self, node: Node) -> Values:
         """What echo, printf and here-documents in $( ) give; the place of a program where it is $(which PROGRAM)."""
         found: list[str] = [""]
-        if node.type == "command_substitution" and _text(node).startswith("`") and "\\`" in _text(node):
-            inner = re.sub(r"\\([`\\$])", r"\1", _text(node)[1:-1])
+        if node.type == "command_substitution" and bash.text(node).startswith("`") and "\\`" in bash.text(node):
+            inner = re.sub(r"\\([`\\$])", r"\1", bash.text(node)[1:-1])
             node = self._parser.parse(inner.encode(errors="surrogateescape")).root_node
-        for one in _walk(node):
+        for one in bash.walk(node):
             if one.type == "command":
                 words = self._words(one)
                 if words and {"which", "command", "type"} & set(words[0]):
@@ -589,7 +566,7 @@ class _Scan:
                 elif words and set(words[0]) & set(self._known.functions):
                     found += [text for text, _ in sorted(self._known.texts)]
             elif one.type == "heredoc_body":
-                found.append(_text(one))
+                found.append(bash.text(one))
             elif one.type == "herestring_redirect":
                 found += [value for child in one.named_children for value in self._values(child)]
         found = list(dict.fromkeys(text.strip() for text in found))
@@ -631,9 +608,9 @@ class _Scan:
         if name is not None:
             line = self._line(name)
         words = self._words(node)
-        self._known.run_arrays |= set(re.findall(r"\$\{([A-Za-z_]\w*)\[[@*]\]", _text(node)))
+        self._known.run_arrays |= set(re.findall(r"\$\{([A-Za-z_]\w*)\[[@*]\]", bash.text(node)))
         if words:
-            shown = " ".join(_text(node).replace("\\\n", " ").split())
+            shown = " ".join(bash.text(node).replace("\\\n", " ").split())
             yield from self._run(words, line, shown if len(shown) <= 80 else shown[:77] + "...")
 
     def _split(self, text: str) -> list[str]:
@@ -877,7 +854,7 @@ class _Scan:
     # Texts that a shell reads
 
     def _backticks(self, node: Node) -> Iterator[Found]:
-        text = _text(node)
+        text = bash.text(node)
         for match in re.finditer(r"(?<!\\)`([^`]*)`", text):
             line = self._line(node) + text[: match.start()].count("\n")
             yield from self._inner(match[1], line)
@@ -886,11 +863,11 @@ class _Scan:
         for child in node.named_children:
             if child.type == "heredoc_body":
                 literal = any(
-                    n.type == "heredoc_start" and re.search(r"[\"'\\]", _text(n)) for n in node.named_children
+                    n.type == "heredoc_start" and re.search(r"[\"'\\]", bash.text(n)) for n in node.named_children
                 )
                 if not literal:
                     yield from self._backticks(child)
-                self._text_written(_text(child), self._line(child))
+                self._text_written(bash.text(child), self._line(child))
                 for inner in () if literal else child.named_children:
                     for text in self._values(inner) if inner.type in _EXPANSIONS else ():
                         self._text_written(text, self._line(inner))

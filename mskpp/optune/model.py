@@ -4,6 +4,7 @@ model says. Nothing is compiled, and nothing written: chips are quiet while a se
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import importlib
 import inspect
@@ -192,6 +193,30 @@ def check_name(
         raise InputError(f"{who}: {name!r} is given in the call and in the space; leave it out of one")
 
 
+@contextlib.contextmanager
+def pool_of(
+    evaluation: Evaluation,
+    plan: Plan,
+    stop: process.Stop,
+    workers: int | None = None,
+    seconds_each: float = SECONDS_EACH,
+) -> Iterator[Pool]:
+    """Processes, or the plan's executor, for one search."""
+    with contextlib.closing(PrivateFolder()) as folder:
+        evaluation.scratch = str(folder.path)
+        with Pool(
+            evaluation,
+            workers=workers,
+            seconds_each=seconds_each,
+            memory_bytes=plan.memory_bytes,
+            stop=stop,
+            executor=plan.executor,
+            by_name=evaluation.by_name(),
+            who=plan.who,
+        ) as pool:
+            yield pool
+
+
 class Exploration:
     """One search on the model. InputError where names do not fit, before anything is called."""
 
@@ -241,29 +266,15 @@ class Exploration:
         self._began = time.monotonic()
         course.phase("modelling")
         walk = Walk(self._space, plan)
-        folder = PrivateFolder()
-        try:
-            evaluation.scratch = str(folder.path)
-            with Pool(
-                evaluation,
-                workers=self._workers,
-                seconds_each=self._seconds_each,
-                memory_bytes=plan.memory_bytes,
-                stop=self._stop,
-                executor=plan.executor,
-                by_name=evaluation.by_name(),
-                who=plan.who,
-            ) as pool:
-                for number, outcome in pool.map(self._wanted(walk), most_ahead=1 if walk.learns else MOST_AHEAD):
-                    trial = self._trial(number, self._open[number], outcome)
-                    self._trials[number] = trial
-                    del self._open[number]
-                    walk.tell(number, trial.time_us)
-                    course.ended(trial)
+        with pool_of(evaluation, plan, self._stop, self._workers, self._seconds_each) as pool:
+            for number, outcome in pool.map(self._wanted(walk), most_ahead=1 if walk.learns else MOST_AHEAD):
+                trial = self._trial(number, self._open[number], outcome)
+                self._trials[number] = trial
+                del self._open[number]
+                walk.tell(number, trial.time_us)
+                course.ended(trial)
             if pool.broken:
                 logger.warning("%s: the executor can do no more, which ends the search: %s", plan.who, pool.broken)
-        finally:
-            folder.close()
         self._complete = walk.complete and not self._open and not self._stop.is_set
         self._seconds = time.monotonic() - self._began
 

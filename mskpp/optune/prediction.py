@@ -8,11 +8,9 @@ from collections import Counter
 
 from mskpp.launcher import process
 from mskpp.log import logger
-from mskpp.optune.folder import PrivateFolder
-from mskpp.optune.model import Evaluation, check_names
+from mskpp.optune.model import Evaluation, check_names, pool_of
 from mskpp.optune.nursery import Failure
 from mskpp.optune.plan import Plan
-from mskpp.optune.pool import Pool
 from mskpp.optune.space import Space
 from mskpp.optune.strategy import MOST_PREDICTED
 
@@ -31,23 +29,11 @@ def predictions(plan: Plan, space: Space, stop: process.Stop) -> dict[int, float
     numbers = itertools.islice(space.numbers(order, plan.seed), MOST_PREDICTED)
     found: dict[int, float | None] = {}
     reasons: Counter[str] = Counter()
-    folder = PrivateFolder()
-    try:
-        evaluation.scratch = str(folder.path)
-        with Pool(
-            evaluation,
-            memory_bytes=plan.memory_bytes,
-            stop=stop,
-            executor=plan.executor,
-            by_name=evaluation.by_name(),
-            who=plan.who,
-        ) as pool:
-            for number, outcome in pool.map((number, space.config(number)) for number in numbers):
-                found[number] = None if isinstance(outcome, Failure) else outcome
-                if isinstance(outcome, Failure):
-                    reasons[outcome.reason] += 1
-    finally:
-        folder.close()
+    with pool_of(evaluation, plan, stop) as pool:
+        for number, outcome in pool.map((number, space.config(number)) for number in numbers):
+            found[number] = None if isinstance(outcome, Failure) else outcome
+            if isinstance(outcome, Failure):
+                reasons[outcome.reason] += 1
     if reasons:
         reason, count = reasons.most_common(1)[0]
         logger.warning(

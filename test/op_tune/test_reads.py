@@ -17,7 +17,7 @@ from utils.kernels import write
 from mskpp.errors import CompileError
 from mskpp.launcher import backend as backends
 from mskpp.launcher import compiler, process, record
-from mskpp.optune import reads
+from mskpp.optune import closure, reads, script_reads
 from mskpp.optune.reads import OUTPUT, SOURCE, Command, Manifest, Observation, Readings, Reads, Script, State
 
 KERNEL = """
@@ -457,7 +457,7 @@ def test_sourced_scripts_are_followed(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_programs_that_scripts_look_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = write(tmp_path / "build.sh", "if command -v no_such_thing > /dev/null; then X=1; fi\n")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(reads, "MOST_FILE_BYTES", 1000)
+    monkeypatch.setattr(closure, "MOST_FILE_BYTES", 1000)
     first = Script(script).digest
     program = write(tmp_path / "no_such_thing", b"x" * 10_000)  # programs may be large
     second = Script(script).digest
@@ -474,7 +474,7 @@ def test_scripts_that_are_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found.digest is None and found.why
     assert "more than" in Script(write(tmp_path / "build.sh", "#" * 300_000)).why
     assert time.monotonic() - began < 60
-    monkeypatch.setattr(reads, "MOST_STEPS", 3)
+    monkeypatch.setattr(script_reads, "MOST_STEPS", 3)
     assert "too many variables" in Script(write(tmp_path / "build.sh", "A=1; B=$A; cat $B$A x y\n")).why
 
 
@@ -701,7 +701,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("MOST_FILE_BYTES", 10, "cannot be read: it has more than 10 bytes"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(reads, name, value)
+            patch.setattr(closure, name, value)
             assert why in of(source).why
     assert of(source).digest is not None
 
