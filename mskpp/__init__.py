@@ -46,7 +46,7 @@ LATER = {
     "Launcher": "launcher.code_generator",
     "TilingConfig": "launcher.tiling",
     "TilingOutput": "launcher.opgen_workflow",
-    "TuneError": "optune.decorators",
+    "TuneError": "errors",
     "TuneResult": "optune.results",
     "autotune": "optune.decorators",
     "autotune_v2": "optune.decorators",
@@ -55,6 +55,7 @@ LATER = {
     "compile_kernel_binary": "launcher.compiler",
     "compile_tiling": "launcher.compiler",
     "get_kernel_from_binary": "launcher.opgen_workflow",
+    "load_result": "report.schema",
     "tiling_func": "launcher.opgen_workflow",
 }
 

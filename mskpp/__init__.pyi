@@ -19,6 +19,7 @@ from mskpp.core.tasks import Schedule as Schedule
 from mskpp.errors import DeadlockError as DeadlockError
 from mskpp.errors import FlagError as FlagError
 from mskpp.errors import MskppError as MskppError
+from mskpp.errors import TuneError as TuneError
 from mskpp.launcher.binary import KernelBinaryInvokeConfig as KernelBinaryInvokeConfig
 from mskpp.launcher.code_generator import Launcher as Launcher
 from mskpp.launcher.compiler import compile as compile
@@ -32,10 +33,10 @@ from mskpp.launcher.opgen_workflow import TilingOutput as TilingOutput
 from mskpp.launcher.opgen_workflow import get_kernel_from_binary as get_kernel_from_binary
 from mskpp.launcher.opgen_workflow import tiling_func as tiling_func
 from mskpp.launcher.tiling import TilingConfig as TilingConfig
-from mskpp.optune.decorators import TuneError as TuneError
 from mskpp.optune.decorators import autotune as autotune
 from mskpp.optune.decorators import autotune_v2 as autotune_v2
 from mskpp.optune.results import TuneResult as TuneResult
+from mskpp.report.schema import load_result as load_result
 
 __version__: str
 LATER: dict[str, str]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MskppError(Exception):
     """Base of every error that mskpp raises on purpose."""
@@ -80,6 +82,15 @@ class DeadlockError(MskppError, RuntimeError):
     """
 
 
+class CapacityError(MskppError, ValueError):
+    """More live bytes than a local memory of the chip has, in a block with ``strict=True``.
+
+    Cause: tiles that are too large, or loads that run ahead of what reads them, as nothing makes them wait.
+    Cure: the message names the memory, its peak and when, its capacity, and the largest tensors there; make the tiles
+    smaller or add flags.
+    """
+
+
 class CompileError(MskppError, RuntimeError):
     """A kernel, launch code or program that does not compile.
 
@@ -118,6 +129,18 @@ class TimeLimitError(MskppError, TimeoutError):
     Cause: a block that never ends, a compiler that hangs, or a limit that is too short.
     Cure: the message has the limit; give a longer ``timeout`` where the work needs it.
     """
+
+
+class TuneError(MskppError, RuntimeError):
+    """No configuration of a tuning could be measured.
+
+    Cause: every candidate failed; the message has the causes with their counts.
+    Cure: ``result`` (also of the exception) has each with its log; most often the source does not compile with any.
+    """
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result  # the TuneResult
 
 
 # In the order of ErrorKind in csrc/include/mskpp/error.h.

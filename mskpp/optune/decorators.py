@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from mskpp.errors import ArgumentError, InputError, MskppError
+from mskpp.errors import ArgumentError, InputError, TuneError
 from mskpp.launcher import checks
 from mskpp.log import logger
 from mskpp.optune import targets
@@ -33,14 +33,6 @@ __all__ = ["TuneError", "Wishes", "autotune", "autotune_v2", "overriding"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MODEL = "model"
-
-
-class TuneError(MskppError, RuntimeError):
-    """No configuration could be measured. ``result`` has them all, with their causes."""
-
-    def __init__(self, message: str, result: TuneResult) -> None:
-        super().__init__(message)
-        self.result = result
 
 
 @dataclass(frozen=True)
