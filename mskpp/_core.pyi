@@ -255,6 +255,41 @@ def write_trace(timeline: Timeline, file: str | os.PathLike, progress: object | 
 def debug(program: Program) -> tuple[list[str], list[str], str]:
     """(enqueue lines, dequeue lines, deadlock text) of a finished program."""
 
+def memory_use(timeline: Timeline) -> list[tuple[Any, ...]]:
+    """
+    Of each local memory (core, memory, peak bytes, peak cycle, capacity or None, ((cycle, live bytes), ...), ((tensor, bytes, versions), ...) that live at a peak above the capacity).
+    """
+
+def achievements(timeline: Timeline) -> list[tuple[Any, ...]]:
+    """
+    Of each pipe and path or instruction (core, pipe, is a move, name, bytes or operations, those that the chip's data has a best rate for, cycles they take at that rate).
+    """
+
+def lint_flags(program: Program) -> list[tuple[Any, ...]]:
+    """
+    Each (kind, severity, lines, text, cure, count, pairs of set and wait as instruction numbers).
+    """
+
+def ledger(timeline: Timeline) -> tuple[int, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """
+    (total cycles, pipes, stalls), their fields in the order of mskpp.report.analysis.
+    """
+
+def critical_path(timeline: Timeline, most_steps: int) -> tuple[int, list[tuple[Any, ...]], list[tuple[Any, ...]], int]:
+    """
+    (total cycles, parts, the first and the last steps, how many there are).
+    """
+
+def slack(timeline: Timeline) -> memoryview:
+    """
+    Cycles by which each instruction could end later without changing the makespan.
+    """
+
+def what_if(timeline: Timeline) -> list[tuple[Any, ...]]:
+    """
+    (kind, subject, change, total cycles, cycles gained) of each change, sorted by gain.
+    """
+
 
 class Instruction:
     """One instruction, as mskpp.vadd: called with its operands it gives a Launch."""

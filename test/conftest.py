@@ -15,6 +15,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from emulated_cann.install import install
+from utils.browser import browser, page_of  # noqa: F401  # fixtures, of which a session may have one only
 from utils.registrations import forget_registrations
 
 from mskpp.core import context, outside

@@ -50,7 +50,6 @@ class Bookkeeping {
         for (std::size_t i = 0; i < program_.size(); ++i) enter(static_cast<std::uint32_t>(i));
         for (std::size_t pipe = 0; pipe < free_.size(); ++pipe) out_.pipes[pipe].end = out_.total_cycles - free_[pipe];
         list_stalls();
-        drop_unused();
         return std::move(out_);
     }
 
@@ -110,19 +109,11 @@ class Bookkeeping {
                                    program_.source_text(line)});
         }
         for (std::size_t pipe = 0; pipe < out_.pipes.size(); ++pipe)
-            if (out_.pipes[pipe].end > 0 && program_.pipes()[pipe].first != none)
+            if (out_.pipes[pipe].end > 0)
                 out_.stalls.push_back(
                     {out_.pipes[pipe].pipe, Cause::end, out_.pipes[pipe].end, 1, {}, {}, {}, {}, {}, {}});
         std::stable_sort(out_.stalls.begin(), out_.stalls.end(),
                          [](const Stall& a, const Stall& b) { return a.cycles > b.cycles; });
-    }
-
-    // A pipe that a flag or barrier named in vain.
-    void drop_unused() {
-        std::vector<PipeLedger> used;
-        for (std::size_t pipe = 0; pipe < out_.pipes.size(); ++pipe)
-            if (program_.pipes()[pipe].first != none) used.push_back(std::move(out_.pipes[pipe]));
-        out_.pipes = std::move(used);
     }
 
     const Timeline& timeline_;

@@ -152,9 +152,8 @@ class Lifetimes {
     // `visit(memory, bytes, start, death, tensor)` for each version of the instruction; tensor: none where not known.
     template <typename Visit>
     void each_version(std::uint32_t i, Visit visit) const {
-        const Record& record = program_.record(i);
-        if (record.output != 0) {
-            const Output& output = program_.output(record);
+        if (program_.has_one_output(i)) {
+            const Output& output = program_.output(i);
             visit(output.memory, output.bytes, timeline_.start(i), death_[i], none);
         } else if (!further_death_.empty()) {
             const auto& all = program_.further_outputs();
@@ -172,7 +171,7 @@ class Lifetimes {
     }
     std::size_t find_further(std::uint32_t instruction, std::uint32_t tensor) const {
         const auto& all = program_.further_outputs();
-        if (all.empty() || program_.record(instruction).output != 0) return further_death_.size();
+        if (all.empty() || program_.has_one_output(instruction)) return further_death_.size();
         for (std::size_t f = first_further(instruction); f < all.size() && all[f].instruction == instruction; ++f)
             if (all[f].tensor == tensor) return f;
         return further_death_.size();

@@ -52,7 +52,7 @@ std::vector<Sum> sums_of(const Timeline& timeline) {
     for (std::size_t i = 0; i < program.size(); ++i) {
         const Record& record = program.record(i);
         if (record.kind != Kind::move && record.kind != Kind::computation) continue;
-        const DType dtype = program.output(record).dtype;
+        const DType dtype = program.output(i).dtype;
         const std::uint64_t key = std::uint64_t{record.pipe} << 32 | std::uint64_t{record.name} << 8 |
                                   static_cast<std::uint64_t>(dtype) << 1 | (record.kind == Kind::move ? 1u : 0u);
         const auto [found, added] = places.try_emplace(key, sums.size());

@@ -21,7 +21,9 @@ namespace {
 // CANN's documentation of SetFlag and CrossCoreSetFlag, architectures 2201 and 3510.
 constexpr std::uint32_t last_id_in_a_core = 7;
 constexpr std::uint32_t last_id_between_cores = 15;
-constexpr std::size_t most_hops = 8;  // of a cycle that is told in full
+constexpr std::size_t pending_in_a_core = 1;
+constexpr std::size_t pending_between_cores = 15;
+constexpr std::size_t most_hops = 5;  // of a cycle, told
 constexpr std::size_t most_ids = 8;   // listed
 
 using Pair = std::pair<std::uint32_t, std::uint32_t>;
@@ -68,7 +70,8 @@ class FlagLint {
         std::uint32_t set, wait;
         bool implied = false, implied_without_data = false;
     };
-    // What the user can take out: a line, as far as it serves two pipes. An instruction without a line is its own.
+    // What the user can take out: a line, as far as it serves two kinds of pipe, on all cores that run it. An
+    // instruction without a line is its own.
     using Place = std::uint64_t;
     static constexpr Place lineless = Place{1} << 63;
 
@@ -77,7 +80,14 @@ class FlagLint {
     Place place(std::uint32_t i, const FlagKey& key) const { return place(i, key.source, key.target); }
     Place place(std::uint32_t i, std::uint16_t source, std::uint16_t target) const {
         if (line_of(i) == 0) return lineless | i;
-        return Place{line_of(i)} << 32 | Place{source} << 16 | target;
+        return Place{line_of(i)} << 32 | kinds(source, target);
+    }
+
+    // The kinds of two pipes, and whether they are on one core.
+    std::uint32_t kinds(std::uint16_t source, std::uint16_t target) const {
+        const PipeInfo &from = program_.pipes()[source], &to = program_.pipes()[target];
+        return static_cast<std::uint32_t>(from.pipe) << 16 | static_cast<std::uint32_t>(to.pipe) << 1 |
+               (from.core == to.core ? 1u : 0u);
     }
 
     std::string at(std::uint32_t i) const {
@@ -169,7 +179,7 @@ class FlagLint {
         return what + at(i);
     }
 
-    // "A waits for B, which PIPE-V issues behind C; C waits for D, which PIPE-M issues behind A"
+    // "A waits for B, which comes on PIPE-V behind C; that waits for D, which comes on PIPE-M behind A"
     std::string told(const std::vector<FlagGraph::Edge>& cycle) const {
         std::string out;
         std::size_t hops = 0;
@@ -178,13 +188,14 @@ class FlagLint {
             std::uint32_t behind = edge.producer;
             while (e < cycle.size() && cycle[e].why == FlagGraph::Why::pipe) behind = cycle[e++].producer;
             if (++hops > most_hops) continue;
-            out += concat(out.empty() ? "" : "; ", instruction(edge.reader), " waits for ");
+            out += out.empty() ? instruction(edge.reader) + " waits for " : "; that waits for ";
             if (edge.why == FlagGraph::Why::data) out += concat(program_.tensor_text(edge.tensor), ", written by ");
             out += instruction(edge.producer);
             if (behind != edge.producer)
                 out += concat(", which comes on ", pipe(program_.record(behind).pipe), " behind ", instruction(behind));
         }
-        return hops > most_hops ? concat(out, "; and so on, over ", hops - most_hops, " more, back to the first") : out;
+        return hops > most_hops ? concat(out, "; and so on, over ", hops - most_hops, " more waits, back to the first")
+                                : out;
     }
 
     void own_pipe() {
@@ -268,13 +279,20 @@ class FlagLint {
             });
     }
 
+    // How many sets may come before the first of them is waited for.
+    std::size_t pending(const FlagKey& key) const {
+        return is_within_a_core(key) ? pending_in_a_core : pending_between_cores;
+    }
+
     void set_twice() {
         std::vector<FlagGraph::Question> questions;
         for (const Channel& channel : flags_) {
             const Flag& flag = *channel.flag;
-            for (std::size_t k = 0; k < flag.matched && k + 1 < flag.sets.size(); ++k)
+            const std::size_t ahead = pending(*channel.key);
+            for (std::size_t k = 0; k < flag.matched && k + ahead < flag.sets.size(); ++k)
                 for (std::uint32_t slot = 0; slot <= (channel.key->has_two_waits() ? 1 : 0); ++slot)
-                    if (graph_.runs(flag.sets[k + 1])) questions.push_back({flag.waits[k] + slot, flag.sets[k + 1]});
+                    if (graph_.runs(flag.sets[k + ahead]))
+                        questions.push_back({flag.waits[k] + slot, flag.sets[k + ahead]});
         }
         graph_.answer(questions, false);
         std::vector<std::uint32_t> early;  // sets, in rising order
@@ -282,19 +300,23 @@ class FlagLint {
             if (!question.answer) early.push_back(question.to);
         for (const Channel& channel : flags_) {
             const Flag& flag = *channel.flag;
-            for (std::size_t k = 0; k < flag.matched && k + 1 < flag.sets.size(); ++k)
-                if (std::binary_search(early.begin(), early.end(), flag.sets[k + 1]))
-                    tell_set_twice(*channel.key, flag.sets[k + 1], flag.waits[k]);
+            const std::size_t ahead = pending(*channel.key);
+            for (std::size_t k = 0; k < flag.matched && k + ahead < flag.sets.size(); ++k)
+                if (std::binary_search(early.begin(), early.end(), flag.sets[k + ahead]))
+                    tell_set_twice(*channel.key, flag.sets[k + ahead], flag.waits[k]);
         }
     }
 
     void tell_set_twice(const FlagKey& key, std::uint32_t set, std::uint32_t wait) {
         add(Problem::set_twice, Severity::hint, {place(set, key), place(wait, key)}, {set, wait},
             [&](Finding& finding) {
-                finding.text = concat(set_text(key), " may come before the wait_flag", at(wait),
-                                      " for the set before it: nothing holds ", pipe(key.source), " back");
-                finding.cure = concat("the model counts sets, hardware has one bit: let ", pipe(key.source),
-                                      " wait for a flag that ", pipe(key.target),
+                const bool within = is_within_a_core(key);
+                finding.text = concat(set_text(key), " may come before the wait_flag", at(wait), " for the set ",
+                                      within ? "before it" : concat(pending_between_cores, " before it"),
+                                      ": nothing holds ", pipe(key.source), " back");
+                finding.cure = concat("the model counts all sets, hardware ",
+                                      within ? "has one bit" : concat("up to ", pending_between_cores), ": let ",
+                                      pipe(key.source), " wait for a flag that ", pipe(key.target),
                                       " sets behind the wait, and alternate between ids");
             });
     }
@@ -304,19 +326,21 @@ class FlagLint {
             std::set<std::uint32_t> ids;
             const Channel* first;
         };
-        std::map<std::pair<std::uint16_t, std::uint16_t>, Beyond> beyond;
+        std::map<std::uint32_t, Beyond> beyond;  // by kinds of pipes
         for (const Channel& channel : flags_)
             if (channel.key->number() > last_id(*channel.key)) {
-                Beyond& pipes =
-                    beyond.try_emplace({channel.key->source, channel.key->target}, Beyond{{}, &channel}).first->second;
-                pipes.ids.insert(channel.key->number());
+                const std::uint32_t pipes = kinds(channel.key->source, channel.key->target);
+                beyond.try_emplace(pipes, Beyond{{}, &channel}).first->second.ids.insert(channel.key->number());
             }
         for (const auto& [pipes, found] : beyond) tell_ids(*found.first, found.ids);
     }
 
     std::uint32_t last_id(const FlagKey& key) const {
-        const bool same = program_.pipes()[key.source].core == program_.pipes()[key.target].core;
-        return same ? last_id_in_a_core : last_id_between_cores;
+        return is_within_a_core(key) ? last_id_in_a_core : last_id_between_cores;
+    }
+
+    bool is_within_a_core(const FlagKey& key) const {
+        return program_.pipes()[key.source].core == program_.pipes()[key.target].core;
     }
 
     void tell_ids(const Channel& channel, const std::set<std::uint32_t>& ids) {

@@ -91,8 +91,6 @@ void Program::refuse() const {
 std::uint32_t Program::new_output_id(std::uint64_t key, const Output& output) {
     const auto known = output_ids_.find(key);
     if (known != output_ids_.end()) return known->second;
-    constexpr std::size_t most_outputs = std::size_t{1} << 23;  // in 23 bits of a record
-    if (outputs_.size() == most_outputs) return 0;
     outputs_.push_back(output);
     return output_ids_.emplace(key, static_cast<std::uint32_t>(outputs_.size() - 1)).first->second;
 }
@@ -140,9 +138,8 @@ void Program::keep_dependencies() {
         dependencies_.push_back(found_.front());
     else if (!found_.empty())
         keep_dependencies();
-    Record record{cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false, false, 0};
-    record.output = output & (most_outputs - 1);
-    records_.push_back(record);
+    records_.push_back({cost.cycles, work, first, line, pipe_number, name, kind, cost.origin, false, false, false});
+    output_of_.push_back(output);
     next_.push_back(none);
     if (pipe.last == none)
         pipe.first = id;

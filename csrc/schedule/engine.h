@@ -36,9 +36,9 @@ class Engine {
     static constexpr std::int64_t not_ended = -1;
     static constexpr std::int64_t latest_end = std::int64_t{1} << 62;
 
-    explicit Engine(Source source) : source_(std::move(source)), program_(source_.program) {
-        for (const PipeInfo& pipe : program_.pipes()) pipes_.push_back({pipe.first});
-        end_.assign(program_.size(), not_ended);
+    explicit Engine(Source source) : source_(std::move(source)) {
+        for (const PipeInfo& pipe : source_.program.pipes()) pipes_.push_back({pipe.first});
+        end_.assign(source_.program.size(), not_ended);
     }
 
     // The makespan; what never ended stays at not_ended.
@@ -87,7 +87,7 @@ class Engine {
     void start(std::uint32_t number) {
         Queue& pipe = pipes_[number];
         if (pipe.head == none) return;
-        const Record& record = program_.record(pipe.head);
+        const Record& record = source_.program.record(pipe.head);
         if (record.starved) return;
         std::uint32_t blocked_by = none;  // the latest issued of what has not ended: on its pipe, all others end before
         std::int64_t ready = pipe.free;
@@ -100,7 +100,7 @@ class Engine {
         });
         if (blocked_by != none) {
             pipe.awaited = blocked_by;
-            wait_at(pipes_[program_.record(blocked_by).pipe], number);
+            wait_at(pipes_[source_.program.record(blocked_by).pipe], number);
             return;
         }
         const std::int64_t cycles = source_.cycles(pipe.head, record);
@@ -110,7 +110,7 @@ class Engine {
 
     [[noreturn]] void too_late(const Record& record) const {
         throw Error(ErrorKind::overflow,
-                    base::concat("schedule: the time passes 2^62 cycles at ", program_.name(record)));
+                    base::concat("schedule: the time passes 2^62 cycles at ", source_.program.name(record)));
     }
 
     void wait_at(Queue& producer, std::uint32_t number) {
@@ -126,7 +126,7 @@ class Engine {
         end_[done] = now;
         source_.completed(done);
         pipe.free = now;
-        pipe.head = program_.next_on_pipe(done);
+        pipe.head = source_.program.next_on_pipe(done);
         start(number);
         if (pipe.first_awaited != done) return;
         std::uint32_t waiting = std::exchange(pipe.first_waiting, none);
@@ -142,7 +142,6 @@ class Engine {
     }
 
     Source source_;
-    const Program& program_;
     std::vector<Queue> pipes_;
     ChunkedVector<std::int64_t> end_;
     std::priority_queue<Running> running_;

@@ -11,7 +11,8 @@ using base::concat;
 
 namespace {
 
-constexpr std::size_t most_listed = 20;     // lines of pipes that wait
+constexpr std::size_t most_listed = 20;     // pipes that starve
+constexpr std::size_t most_behind = 8;      // pipes that are stuck behind others
 constexpr std::size_t most_cycles = 3;      // drawn
 constexpr std::size_t most_in_a_cycle = 6;  // pipes drawn of one cycle; the others are counted
 
@@ -120,7 +121,8 @@ class Explanation {
     std::string cycles() const {
         std::string out;
         for (std::size_t i = 0; i < std::min(cycles_.size(), most_cycles); ++i) out += drawn(cycles_[i]);
-        return out + more(cycles_.size(), most_cycles, "\n  ") + (cycles_.size() > most_cycles ? " cycles" : "");
+        const std::size_t left = cycles_.size() - std::min(cycles_.size(), most_cycles);
+        return left == 0 ? out : concat(out, "\n  ... and ", left, left == 1 ? " more cycle" : " more cycles");
     }
 
     // The pipes one below the other; the line on the left leads back from the last to the first.
@@ -150,12 +152,12 @@ class Explanation {
         const bool is_head = found.producer == head_[to];
         std::string why;
         if (found.tensor != none)
-            why = concat("data: ", program_.tensor_text(found.tensor), ", written by",
+            why = concat("data: ", program_.tensor_text(found.tensor), ",\n    |     | written by",
                          is_head ? "" : concat(" ", producer));
         else if (is_flag(from, found.producer))
             why = concat("flag: raised by", is_head ? "" : concat(" ", producer));
         else
-            why = concat("barrier: after", is_head ? "" : concat(" ", producer));
+            why = concat("barrier: starts after", is_head ? "" : concat(" ", producer));
         return concat(
             "\n    |     | ", why,
             is_head ? std::string() : concat(",\n    |     | which comes on ", program_.pipes()[to].name, " behind"));
@@ -165,19 +167,19 @@ class Explanation {
         return program_.record(head_[pipe]).kind == Kind::wait_flag && program_.record(producer).kind == Kind::set_flag;
     }
 
-    // Pipes that are on no drawn cycle and starve for nothing themselves.
+    // Pipes that are on no cycle and do not starve themselves.
     std::string behind() const {
         std::vector<char> told(head_.size(), 0);
-        for (std::size_t i = 0; i < std::min(cycles_.size(), most_cycles); ++i)
-            for (const std::uint32_t pipe : cycles_[i]) told[pipe] = 1;
+        for (const Way& way : cycles_)
+            for (const std::uint32_t pipe : way) told[pipe] = 1;
         std::string out;
         std::size_t count = 0;
         for (std::uint32_t pipe = 0; pipe < head_.size(); ++pipe) {
             if (head_[pipe] == none || told[pipe] != 0 || is_starved(pipe) || waits_[pipe].empty()) continue;
-            if (++count > most_listed) continue;
+            if (++count > most_behind) continue;
             out += concat("\n    ", pipe_and_head(pipe), " waits for ", provider(waits_[pipe].front()));
         }
-        return out.empty() ? out : concat("\n  stuck behind that:", out, more(count, most_listed, "\n    "));
+        return out.empty() ? out : concat("\n  stuck behind that:", out, more(count, most_behind, "\n    "));
     }
 
     std::string provider(const Wait& wait) const {

@@ -7,15 +7,16 @@ import argparse
 import json
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mskpp.command import output, user_file
-from mskpp.command.frame import GOOD, Subparsers, command, near, whole
+from mskpp.command import output
+from mskpp.command.frame import FAILED, GOOD, INTERRUPTED, Subparsers, command, near, whole
+from mskpp.command.lint import run_script
 from mskpp.command.output import say
-from mskpp.command.table import Column, emit_table
-from mskpp.command.tune import Outcome, guarded
+from mskpp.command.table import Column, emit_table, terminal_columns
 from mskpp.core.exploring import Explorer
 from mskpp.errors import FileError, InputError
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 SHOWN_ROWS = 3
+WIDTH_OF_SUMMARY = 40  # of predicted us, measured us and ratio on a terminal, with the gaps
+WIDTH_OF_PAIR = 35
 MOST_BLOCKS = 10_000
 MOST_RESULT_BYTES = 1 << 30
-DESCRIPTION = """Shows what a profiler measured beside the prediction, for each pipe, and how many times as long it took.
+DESCRIPTION = """Shows what a profiler measured beside the prediction, pipe by pipe, and how many times as long it took.
 
 PROFILE is PipeUtilization.csv or OpBasicInfo.csv of msprof op, op_summary*.csv of msprof, kernel_details*.csv of the
 framework's profiler, or the folder that has one of them. The prediction is a result.json, or that of a script, which is
@@ -73,9 +76,8 @@ class Prediction:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.result is not None and (arguments.rest or arguments.block is not None):
-        arguments.parser.error(
-            f"{'words after --' if arguments.rest else '--block'} are for --script, not for --result"
-        )
+        given = "words after -- are" if arguments.rest else "--block is"
+        arguments.parser.error(f"{given} for --script, and --result is given")
     if arguments.script is not None and not os.path.isfile(arguments.script):
         what = "is a folder, no file" if os.path.isdir(arguments.script) else "does not exist"
         arguments.parser.error(f"{arguments.script} {what}; give a Python file that models with Chip")
@@ -87,13 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.result is not None:
         prediction = read_result(arguments.result)
     else:
-        outcome = Outcome()
-        predictions = modelled(arguments.script, arguments.rest, outcome, arguments)
-        if outcome.interrupted:
-            say(f"{arguments.parser.prog}: interrupted")
-        if outcome.code != GOOD:
-            return outcome.code
-        prediction = chosen(predictions, arguments.block, arguments.script)
+        collector = Collector()
+        with output.stdout_set_aside(arguments.json):
+            failure, interrupted = run_script(arguments, collector)
+        if failure or interrupted:
+            say(f"{arguments.parser.prog}: {failure}")
+            return INTERRUPTED if interrupted else FAILED
+        prediction = chosen(collector.predictions, arguments.block, arguments.script)
     comparison = Comparison.of(prediction.total_us, prediction.pipes_us, profile)
     if arguments.json:
         output.emit_json(document(prediction, comparison))
@@ -118,19 +120,6 @@ class Collector(Explorer):
             result = chip.result
             pipes_us = {name: pipe.duration_us for name, pipe in result.pipes.items()}
             self.predictions.append(Prediction(result.chip, result.duration_us, pipes_us))
-
-
-def modelled(script: str, rest: Sequence[str], outcome: Outcome, arguments: argparse.Namespace) -> list[Prediction]:
-    """Runs the script. What ends it early goes into the outcome."""
-    collector = Collector()
-    with (
-        output.stdout_set_aside(arguments.json),
-        collector.looking_on(),
-        user_file.program(script, rest) as module,
-    ):
-        module.__name__ = "__main__"
-        guarded(lambda: user_file.run_file(module), outcome, arguments.parser.prog, str(module.__file__))
-    return collector.predictions
 
 
 def chosen(predictions: Sequence[Prediction], block: int | None, script: str) -> Prediction:
@@ -179,7 +168,7 @@ def listed(folder: str) -> list[str]:
 
 
 def of_document(document: Any, name: str) -> Prediction:
-    """What is compared of a result.json: {"chip": ..., "total": {"us": ...}, "pipes": [{"name", "duration_us"} ...]}."""
+    """What is compared of a result.json: {"chip", "total": {"us"}, "pipes": [{"name", "duration_us"} ...]}."""
     try:
         pipes = {str(pipe["name"]): time_of(pipe["duration_us"]) for pipe in document["pipes"]}
         return Prediction(str(document.get("chip", "")), time_of(document["total"]["us"]), pipes)
@@ -204,13 +193,15 @@ def show(prediction: Prediction, comparison: Comparison, rows: int) -> None:
     count = len(profile.rows)
     shown = count if rows == 0 else min(rows, count)
     has_summary = count > 1
+    if has_summary and sys.stdout is not None and sys.stdout.isatty():
+        room = terminal_columns() - max(map(len, comparison.pipes)) - WIDTH_OF_SUMMARY
+        shown = max(0, min(shown, room // WIDTH_OF_PAIR))
     operator = f"{profile.operator}, " if profile.operator else ""
     output.emit(output.printable(f"measured: {operator}{profile.what}, {os.path.basename(profile.path)}"))
     output.emit(output.printable(f"predicted: {prediction.chip or 'a chip without a name'}"))
     columns = [Column("pipe"), Column("predicted us", True)]
     columns += [Column("measured us", True), Column("ratio", True)] if has_summary else []
-    for at, heading in enumerate(comparison.headings()[: 2 * shown]):
-        columns.append(Column(heading, True, 1 + at // 2 if has_summary else 0))
+    columns += [Column(heading, True) for heading in comparison.headings()[: 2 * shown]]
     cells = []
     for row in comparison.pipes.values():
         pairs = [(row.summary_us, row.summary_ratio)] if has_summary else []
@@ -219,9 +210,10 @@ def show(prediction: Prediction, comparison: Comparison, rows: int) -> None:
         cells.append([row.name, as_text(row.predicted_us, 3), *figures])
     emit_table(columns, cells)
     if shown < count:
-        output.emit(f"... {count - shown:,} more rows; --rows 0 shows all")
-    if profile.rows[0].is_task:
-        output.emit("Total is the task's duration, which has the launch in it: the file has no time of a core")
+        more = count - shown
+        output.emit(f"... {more:,} more row{'s' if more > 1 else ''}; --json has all")
+    if profile.caution:
+        output.emit(profile.caution)
 
 
 def as_text(value: float | None, decimals: int) -> str:

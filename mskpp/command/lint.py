@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
-DESCRIPTION = """Runs a script and looks at the flags of each `with Chip(...)` block, without scheduling it: no block writes
-files, and only a result that the script reads is computed. docs/errors.md explains the findings.
+DESCRIPTION = """Runs a script and looks at the flags of each `with Chip(...)` block, without scheduling it: no block
+writes files, and only a result that the script reads is computed. docs/errors.md explains the findings.
 
 errors    the block could not be scheduled: unmatched or crossed flags
 warnings  flags that do nothing: never needed, or within one pipe
@@ -43,11 +43,11 @@ class Recording(Explorer):
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
-        self.blocks: list[tuple[Chip, list[Finding]]] = []
+        self.blocks: list[tuple[str, list[Finding]]] = []  # the chip's name, and not the chip: programs are large
 
     def ended(self, chip: Chip) -> None:
         super().ended(chip)
-        self.blocks.append((chip, chip.lint()))
+        self.blocks.append((chip.name, chip.lint()))
 
 
 def add(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     return FAILED if failure or counts["errors"] else GOOD
 
 
-def run_script(arguments: argparse.Namespace, recording: Recording) -> tuple[str, bool]:
+def run_script(arguments: argparse.Namespace, recording: Explorer) -> tuple[str, bool]:
     """Why the script did not run to its end, or nothing; and whether it was interrupted."""
     main = sys.modules.get("__main__")
     with user_file.program(arguments.script, arguments.rest) as module, recording.looking_on():
@@ -109,9 +109,9 @@ def run_script(arguments: argparse.Namespace, recording: Recording) -> tuple[str
 
 
 def tell(recording: Recording, counts: dict[str, int]) -> None:
-    for number, (chip, findings) in enumerate(recording.blocks, 1):
+    for number, (name, findings) in enumerate(recording.blocks, 1):
         if findings and len(recording.blocks) > 1:
-            emit(f"block {number} ({chip.name})")
+            emit(f"block {number} ({name})")
         for finding in findings:
             where = ", ".join(finding.lines) or "(line not known)"
             times = f", {finding.count:,} times" if finding.count > 1 else ""
@@ -120,15 +120,12 @@ def tell(recording: Recording, counts: dict[str, int]) -> None:
             emit(f"  cure: {printable(finding.cure)}")
     blocks = len(recording.blocks)
     if blocks:
-        told = ", ".join(f"{count} {name if count != 1 else name[:-1]}" for name, count in counts.items())
+        told = ", ".join(f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in counts.items())
         emit(f"{told} in {blocks} block{'s' if blocks != 1 else ''}")
 
 
 def document(script: str, recording: Recording, counts: dict[str, int], failure: str) -> dict[str, Any]:
-    blocks = [
-        {"chip": chip.name, "findings": [as_row(finding) for finding in findings]}
-        for chip, findings in recording.blocks
-    ]
+    blocks = [{"chip": chip, "findings": [as_row(one) for one in found]} for chip, found in recording.blocks]
     return {
         "schema": SCHEMA,
         "script": os.path.basename(script),

@@ -9,15 +9,16 @@ import sys
 from collections.abc import Sequence
 
 from mskpp import __version__
-from mskpp.command import lint, tune, tune_store
+from mskpp.command import chips, compare, data_check, diff, instructions, lint, report, run, tune, tune_store
 from mskpp.command.frame import EXIT_CODES, FAILED, INTERRUPTED, WRONG_USAGE, near
 from mskpp.command.output import flush, leave_stdout, message, reader_is_gone, say
 from mskpp.errors import MskppError
 from mskpp.log import logger
 
-MODULES = (tune, tune_store, lint)
+MODULES = (run, report, diff, compare, lint, tune, tune_store, chips, instructions, data_check)
 
 EXAMPLES = """examples:
+  mskpp run matmul.py                   how long a kernel takes, and what would help
   mskpp tune matmul.py:tune_it          find the best parameters of a kernel
   mskpp tune show --json                what was measured so far
   mskpp COMMAND --help                  more of a command"""

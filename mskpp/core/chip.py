@@ -15,7 +15,7 @@ from mskpp import _core
 from mskpp.core import context, data, exploring
 from mskpp.core.instructions import chip_instructions
 from mskpp.core.place import at_user_line, shown
-from mskpp.errors import ArgumentError, DeadlockError, FileError, InputError, StateError
+from mskpp.errors import ArgumentError, CapacityError, DeadlockError, FileError, InputError, StateError
 from mskpp.log import at_least, logger
 
 if TYPE_CHECKING:
@@ -32,27 +32,33 @@ class Chip:
 
     name: a chip of ``mskpp.chips()`` (case ignored; "910B4" and old spellings are accepted), or the path of a chip
     folder (docs/add_a_chip.md). debug_mode: write no files, log the order in which instructions join and leave pipes.
+    strict: more live bytes than a local memory has are an error, not a warning.
 
     After the block ``chip.result`` holds the prediction. One Chip models one block. An exception inside the block
     passes through; nothing is scheduled or written then.
     Raises InputError for an unknown name, DataError for a folder that cannot be used, and at the end of the block
-    FlagError, DeadlockError or FileError.
+    FlagError, DeadlockError, CapacityError or FileError.
     """
 
-    def __init__(self, name: str | os.PathLike[str], debug_mode: bool = False) -> None:
+    def __init__(self, name: str | os.PathLike[str], debug_mode: bool = False, strict: bool = False) -> None:
         if not isinstance(name, (str, os.PathLike)):
             raise at_user_line(ArgumentError, f"Chip: the name must be a str or a path, got {type(name).__name__}")
         if not isinstance(debug_mode, bool):
             raise at_user_line(ArgumentError, f"Chip: debug_mode must be a bool, got {type(debug_mode).__name__}")
+        if not isinstance(strict, bool):
+            raise at_user_line(ArgumentError, f"Chip: strict must be a bool, got {type(strict).__name__}")
         text = os.fspath(name)
         if not isinstance(text, str) or not text.isprintable() or not text:
             raise at_user_line(InputError, "Chip: the name must be a str of printable characters, at least one")
+        text, strict = exploring.wished(text, strict)
         self._costs, self._instructions = self._loaded(text)
         self._debug = debug_mode
+        self._strict = strict
         self._program: _core.Program | None = None
         self._recorded: _core.Program | None = None  # also when the block has ended or failed
         self._state = "new"
-        self._hit_ratio = 0.0
+        self._hit_ratio: float = 0.0
+        self._hit_ratio_changed = False  # after something was issued
         self._trace = self._metrics = False
         self._instr_log = True
         self._profile: Profile | None = None
@@ -106,6 +112,8 @@ class Chip:
             raise at_user_line(ArgumentError, f"Chip: cache_hit_ratio must be a number, got {type(ratio).__name__}")
         if not 0 <= ratio <= 1:
             raise at_user_line(InputError, f"Chip: cache_hit_ratio is {shown(ratio)}; allowed are 0 to 1")
+        if self._program is not None and len(self._program) and float(ratio) != self._hit_ratio:
+            self._hit_ratio_changed = True
         self._hit_ratio = float(ratio)
         if self._program is not None:
             self._program.set_cache_hit_ratio(self._hit_ratio)
@@ -183,8 +191,8 @@ class Chip:
     def lint(self) -> list[Finding]:
         """What is wrong or needless about the flags of the block, errors first; found without scheduling.
 
-        After the block, also one that ended with an error, or inside it, for what has been issued so far. docs/errors.md
-        explains the kinds. Raises StateError before the block.
+        After the block, also one that ended with an error, or inside it, for what has been issued so far.
+        docs/errors.md explains the kinds. Raises StateError before the block.
         """
         if self._recorded is None:
             raise at_user_line(StateError, f"Chip: lint() of {self.name} has nothing to look at before its block")
@@ -245,18 +253,38 @@ class Chip:
 
         program.finish()
         if exploring.current() is not None:
-            self._result = result.Result.of(self._costs, _core.schedule(program), self.notes)
-            self._result.compare(self._profile)
+            explored = result.Result.of(self._costs, _core.schedule(program), self.notes)
+            if self._strict:
+                self._check_memory(explored)
+            self._result = explored
+            self._describe(self._result)
             return
         if self._debug:
             self._log_order(program)
         with output.progress(len(program)) as progress:
             timeline = _core.schedule(program)
             progress("scheduled")
-            self._result = result.Result.of(self._costs, timeline, self.notes)
-            self._result.compare(self._profile)
+            predicted = result.Result.of(self._costs, timeline, self.notes)
+            self._check_memory(predicted)
+            self._result = predicted
+            self._describe(self._result)
             if not self._debug and (self._trace or self._metrics):
                 output.write(self._reserve(), self._result, timeline, self._trace, self._metrics, progress)
+
+    def _describe(self, predicted: Result) -> None:
+        """What a result cannot see in the timeline."""
+        predicted.cache_hit_ratio = None if self._hit_ratio_changed else self._hit_ratio
+        predicted.compare(self._profile)
+
+    def _check_memory(self, predicted: Result) -> None:
+        from mskpp.report import memory
+
+        if self._strict:
+            refusal = memory.refusal_of(predicted.memory)
+            if refusal:
+                raise CapacityError(refusal)
+        for warning in predicted.warnings:
+            logger.warning("%s", memory.with_cure(warning))
 
     def _log_order(self, program: _core.Program) -> None:
         enqueued, dequeued, deadlock = _core.debug(program)

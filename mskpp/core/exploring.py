@@ -57,6 +57,25 @@ class Explorer:
 _explorer: contextvars.ContextVar[Explorer | None] = contextvars.ContextVar("mskpp_explorer", default=None)
 
 
+_wishes: contextvars.ContextVar[tuple[str | None, bool]] = contextvars.ContextVar("mskpp_wishes", default=(None, False))
+
+
+@contextlib.contextmanager
+def wishing(chip: str | None, strict: bool) -> Iterator[None]:
+    """Within the block every Chip models that chip, whatever its name, if one is given; and is strict, if wanted."""
+    token = _wishes.set((chip, strict))
+    try:
+        yield
+    finally:
+        _wishes.reset(token)
+
+
+def wished(chip: str, strict: bool) -> tuple[str, bool]:
+    """The name and strictness of a new Chip."""
+    name, is_strict = _wishes.get()
+    return chip if name is None else name, strict or is_strict
+
+
 def current() -> Explorer | None:
     """Who wants chips to be quiet."""
     explorer = _explorer.get()

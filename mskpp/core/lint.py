@@ -12,12 +12,15 @@ SEVERITIES = ("error", "warning", "hint")
 
 @dataclass(frozen=True)
 class Finding:
-    """Flags of the same lines and pipes with the same problem. docs/errors.md explains the kinds."""
+    """Flags of the same lines and kinds of pipe, on all cores, with the same problem.
+
+    docs/errors.md explains the kinds.
+    """
 
     kind: str
     """"unmatched", "crossed", "never-needed", "own-pipe", "set-twice" or "id"."""
     severity: str
-    """"error": the program cannot be scheduled; "warning": it can do without; "hint": hardware will see it otherwise."""
+    """"error": the program cannot be scheduled; "warning": it can do without; "hint": hardware sees it otherwise."""
     lines: tuple[str, ...]
     """The lines of user code, "kernel.py:18"; empty where they are not known."""
     text: str

@@ -104,16 +104,29 @@ class Gain:
     """The makespan if one thing were different, recomputed."""
 
     kind: str
-    """"pipe" (all instructions of that pipe, on all cores), "path" (all moves of that name), "instruction" (all
-    computations of that name), "cache" (the hit ratio), "buffer" (one more between two pipes that hand buffers back)."""
+    """"pipe" (all moves and computations on pipes of that name, whatever the core), "path" (all moves of that name),
+    "instruction" (all computations of that name), "cache" (the hit ratio), "buffer" (one more for the second pipe to
+    fill; the first gives buffers back to it by flags)."""
     subject: str
-    """As "PIPE-MTE2", "MOV-GM_TO_L1", "MMAD", "PIPE-M -> PIPE-MTE1"."""
+    """As "PIPE-MTE2", "MOV-GM_TO_L1", "MMAD", "cache_hit_ratio", "PIPE-M -> PIPE-MTE1"."""
     change: str
-    """"2x" (half the cycles, rounded up), "free" (none), "ratio 0", "ratio 1", "+1"."""
+    """"2x" (half the cycles, rounded up), "free" (none), "ratio 0", "ratio 1", "+1" (each wait takes the set before the
+    one it took, whatever its id), "+1 per id" (the set of its own id before that: one more buffer for each id)."""
     total_cycles: int
     """The makespan with the change."""
     gain_cycles: int
     """How much earlier that is; negative for "ratio 0" where the ratio was higher."""
+
+
+@dataclass(frozen=True)
+class LiveTensor:
+    """Versions of tensors alike that live at the same time."""
+
+    text: str
+    """As "L1 tensor [64,64] FP16 (kernel.py:22)"."""
+    bytes: int
+    """Of all of them together."""
+    versions: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,13 @@ class MemoryUse:
     """The chip's; None where its data does not say."""
     points: tuple[tuple[int, int], ...]
     """(cycle, live bytes from there on). At most 2,000; the peaks are kept."""
+    largest: tuple[LiveTensor, ...] = ()
+    """What lives at the peak, the three largest; where the peak exceeds the capacity only."""
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the peak exceeds the capacity."""
+        return self.capacity_bytes is not None and self.peak_bytes > self.capacity_bytes
 
 
 @dataclass(frozen=True)
@@ -144,7 +164,7 @@ class PathRoofline:
     peak_bytes_per_cycle: float | None
     """From the chip's data; None where it has none."""
     share: float | None
-    """Of the peak, 0 to 1."""
+    """Of the peak, 0 to 1; above 1 only with costs of your own."""
 
 
 @dataclass(frozen=True)
@@ -163,3 +183,17 @@ class CoreRoofline:
     """What limits it: "compute", or a path's name; "" where nothing ran."""
     utilisation: float | None
     """The share of that limit, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """Instructions whose cost was not measured; those of one origin, name, pipe and line are one row."""
+
+    origin: str
+    """As docs/how_it_works.md names it: "interpolated", "inherited", "theoretical", "user" ..."""
+    name: str
+    pipe: str
+    line: str
+    cycles: int
+    """Of all of them together."""
+    count: int

@@ -61,11 +61,11 @@ class Comparison:
             core, pipe = _parts(name)
             if core and not has[core]:  # the measurement has but one kind of core
                 core = ""
-            seen |= {(core, pipe)} if core else {(one, pipe) for one in ("cube", "vector", "plain")}
+            seen |= {(one, pipe) for one in ((core, "plain") if core else ("cube", "vector", "plain"))}
             found[name] = compared(name, predicted_us, core, pipe)
         for core, prefix in (("cube", "aic-"), ("vector", "aiv-"), ("plain", "")):
-            rest = dict.fromkeys(pipe for row in profile.rows for pipe in getattr(row, core))
-            for pipe in rest:
+            ran = [pipe for row in profile.rows for pipe, time_us in getattr(row, core).items() if time_us]
+            for pipe in dict.fromkeys(ran):
                 if pipe != TOTAL and (core, pipe) not in seen:
                     found[prefix + pipe] = compared(prefix + pipe, None, core, pipe)
         return cls(profile, found)

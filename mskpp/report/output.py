@@ -70,9 +70,10 @@ class OutputFolder:
 
 
 @contextlib.contextmanager
-def _new_file(path: Path) -> Iterator[TextIO]:
-    """A text file of mode 0600 that appears under its name only when it is whole."""
-    part = path.with_name(f".{path.name}.part")
+def new_file(path: Path, who: str = "output") -> Iterator[TextIO]:
+    """A text file of mode 0600 that appears under its name only when it is whole. Raises FileError, which begins with
+    ``who``."""
+    part = path.with_name(f".mskpp-{os.getpid()}-{os.urandom(8).hex()}.part")
     try:
         with open(
             os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8", newline=""
@@ -83,7 +84,7 @@ def _new_file(path: Path) -> Iterator[TextIO]:
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise FileError(f"output: {path.name} cannot be written: {error.strerror}") from error
+            raise FileError(f"{who}: {path.name} cannot be written: {error.strerror}") from error
         raise
 
 
@@ -111,7 +112,7 @@ def write(
                 ("instruction_cycle_consumption.html", pie.write_pie),
             ):
                 written.append(folder.path / name)  # before it exists: an interrupt may come at any point
-                with _new_file(folder.path / name) as file:
+                with new_file(folder.path / name) as file:
                     writer(result, file)
                 progress(name)
         if trace:
@@ -127,7 +128,10 @@ def write(
     if metrics:
         tables.print_summary(result, str(folder.path))
     else:
-        print(f"{result.chip}: {result.duration_us:.3f} us, {result.total_cycles:,} cycles\nfiles: {folder.path}")
+        print(f"{result.chip}: {result.duration_us:.3f} us, {result.total_cycles:,} cycles")
+        for warning in result.warnings:
+            print(f"warning: {warning}")
+        print(f"files: {folder.path}")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from typing import Any
 
 FILES = Path(__file__).with_name("page_files")
 DATA_ID = "page-data"
+LIBRARY_ID = "page-library"
 _VOID = ("br", "input", "link", "meta")
 
 
@@ -64,12 +65,22 @@ def json_text(data: object) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def page(title: str, body: Html, data: Any, *, scripts: Sequence[Path] = (), styles: Sequence[Path] = ()) -> str:
+def page(
+    title: str,
+    body: Html,
+    data: Any,
+    *,
+    scripts: Sequence[Path] = (),
+    styles: Sequence[Path] = (),
+    charts_later: bool = False,
+) -> str:
     """A whole page. ``scripts`` and ``styles`` are files of a report; they come after the chart library and the base.
 
-    The scripts run when the body is there. They find ``data`` by ``page.data()``.
+    The scripts run when the body is there. They find ``data`` by ``page.data()``. ``charts_later``: the chart library,
+    which takes a browser longer than all else, runs when the rest can be used; ``page.draw`` then waits for it.
     """
-    code = [_library(), *(_read(path) for path in (FILES / "page.js", *scripts))]
+    own = [_read(path) for path in (FILES / "page.js", *scripts)]
+    code = [_library(), *own]
     sources = " ".join(f"'sha256-{_hash(text)}'" for text in code)
     # Styles are free: the chart library makes its own. They can load nothing, as every source of anything is closed.
     policy = (
@@ -88,7 +99,9 @@ def page(title: str, body: Html, data: Any, *, scripts: Sequence[Path] = (), sty
         ]
     )
     document = tag("script", Html(json_text(data)), type="application/json", id=DATA_ID)
-    loaded = joined([tag("script", Html(text)) for text in code])
+    # As a text it does not run; page.js makes a script of it, which the policy allows by the same hash.
+    kind = {"type": "text/plain", "id": LIBRARY_ID} if charts_later else {}
+    loaded = joined([tag("script", Html(_library()), **kind), *(tag("script", Html(text)) for text in own)])
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{body}\n{document}\n{loaded}</body></html>\n'
 
 

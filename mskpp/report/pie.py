@@ -36,7 +36,10 @@ def write_pie(result: Result, file: TextIO) -> None:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n<script>'
     )
     file.write(_library())
-    file.write('</script></head>\n<body><div id="pie" style="height:95vh"></div>\n<script>')
+    file.write("</script></head>\n<body>")
+    for warning in result.warnings:
+        file.write(f"<p><strong>Warning:</strong> {html.escape(warning)}</p>\n")
+    file.write('<div id="pie" style="height:95vh"></div>\n<script>')
     file.write(
         f'Plotly.newPlot("pie", ...{figure}, {{responsive: true, displayModeBar: false}});</script></body></html>\n'
     )

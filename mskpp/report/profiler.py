@@ -25,6 +25,7 @@ TOTAL = "Total"
 MOST_BYTES = 1 << 30
 MOST_ROWS = 1_000  # of the operator that are kept; a row is two columns in the pipe table
 _MOST_LINE = 1 << 20
+_LONGEST_ROW = 4 << 20
 _MOST_OPERATORS = 10_000
 _MOST_BEFORE_HEADER = 10
 _MOST_ENTRIES = 10_000
@@ -112,11 +113,20 @@ class Profile:
         return bool(self.rows[0].block)
 
     @property
+    def caution(self) -> str:
+        """What is to be known of the figures, as a sentence, or ""."""
+        if self.rows[0].is_task:
+            return (
+                "Total is the task's duration, which has the launch in it: the file has no core's time of the operator"
+            )
+        return "" if self.summary.pipes else "the file has no times of pipes; PipeUtilization.csv has them"
+
+    @property
     def what(self) -> str:
         """What ``summary`` is, as "median of 3 calls"."""
         count = len(self.rows) + self.left_out
         if self.is_of_blocks:
-            return f"longest of {count:,} blocks" if count > 1 else "1 block"
+            return f"longest of {count:,} rows of blocks" if count > 1 else "1 block"
         if self.left_out:
             return f"median of the first {len(self.rows):,} of {count:,} calls"
         return f"median of {count:,} calls" if count > 1 else "1 call"
@@ -183,7 +193,7 @@ def _file_in(folder: Path) -> Path:
             "OpBasicInfo.csv; give the folder that msprof wrote, or the file itself"
         )
     if len(best) > 1:
-        names = _listed([str(path.relative_to(folder)) for path in best])
+        names = _listed([str(path.relative_to(folder)) for path in best], 100)
         raise InputError(f"profile: folder {_cut(folder.name)} has {len(best)} such files; give one of {names}")
     return best[0]
 
@@ -355,25 +365,31 @@ class _Reading:
 
     def _cells(self, lines: Iterator[str], columns: _Columns, skipped: int) -> Iterator[tuple[int, list[str]]]:
         """The rows that hold something, with the numbers of their lines."""
-        last = ""
+        last, length = "", 0
 
         def followed() -> Iterator[str]:
-            nonlocal last
+            nonlocal last, length
             for line in lines:
                 last = line
+                length += len(line)
+                if length > _LONGEST_ROW:  # the csv module's own limit may have been raised
+                    raise csv.Error(f"a row of more than {_LONGEST_ROW:,} letters")
                 yield line
 
         reader = csv.reader(followed(), delimiter=columns.delimiter, strict=True)
         width = len(columns.header)
         while True:
             number = skipped + reader.line_num + 1
+            length = 0
             try:
                 cells = next(reader, None)
             except csv.Error as error:
                 raise InputError(f"profile: {self._name}:{number}: {error}; is a quote not closed?") from None
             if cells is None:
                 return
-            if not any(map(str.strip, cells)) or [cell.strip() for cell in cells] == columns.header:
+            if not any(map(str.strip, cells)) or (
+                cells[0].strip() == columns.header[0] and [cell.strip() for cell in cells] == columns.header
+            ):
                 continue  # blank, or files were put together
             if any(map(str.strip, cells[width:])):
                 raise InputError(
@@ -413,25 +429,27 @@ class _Reading:
         """None for a row that has no time."""
         times: dict[_Key, float] = {}
         for key, places in columns.times.items():
-            found: list[tuple[float, int]] = []
+            before = None
             for at, factor in places:
-                text = cells[at].strip().strip("\"'").strip() if at < len(cells) else ""
-                if text.lower() not in _MISSING:
-                    found.append((self._time(text, number, columns, at) * factor, at))
-            if found and any(time_us != found[0][0] for time_us, _ in found):
-                names = " and ".join(dict.fromkeys(_cut(columns.header[at]) for _, at in found))
-                figures = " and ".join(f"{time_us:g} us" for time_us, _ in found)
-                raise InputError(
-                    f"profile: {self._name}:{number}: {names} mean the same and say {figures}; leave one of the columns"
-                )
-            if found:
-                times[key] = found[0][0]
+                text = cells[at] if at < len(cells) else ""
+                if not _NUMBER.fullmatch(text):
+                    text = text.strip().strip("\"'").strip()
+                    if text.lower() in _MISSING:
+                        continue
+                time_us = self._time(text, number, columns, at) * factor
+                if before is not None and time_us != times[key]:
+                    names = " and ".join(dict.fromkeys(_cut(columns.header[place]) for place in (before, at)))
+                    raise InputError(
+                        f"profile: {self._name}:{number}: {names} mean the same and say {times[key]:g} us and "
+                        f"{time_us:g} us; leave one of the columns"
+                    )
+                before, times[key] = at, time_us
         # A core that did not run has zeros, or nothing.
         ran = {core for (core, _), time_us in times.items() if core and time_us > 0}
-        cores = {
-            core: {pipe: time_us for (of, pipe), time_us in times.items() if of == core and core in ran}
-            for core in _KINDS_OF_CORE
-        }
+        cores: dict[str, dict[str, float]] = {core: {} for core in _KINDS_OF_CORE}
+        for (core, pipe), time_us in times.items():
+            if core in ran:
+                cores[core][pipe] = time_us
         totals = [of[TOTAL] for of in cores.values() if TOTAL in of]
         block = " ".join(
             text for what in ("core_id", "block_id", "sub_block_id") if (text := _text(cells, columns, what))
@@ -442,9 +460,8 @@ class _Reading:
         return Row(number, name, block, total, cores["cube"], cores["vector"], cores["plain"], is_task=not ran)
 
     def _time(self, text: str, number: int, columns: _Columns, at: int) -> float:
-        plain = text
-        if _THOUSANDS.fullmatch(text) and columns.delimiter != ";":
-            plain = text.replace(",", "")
+        is_grouped = "," in text and columns.delimiter != ";" and _THOUSANDS.fullmatch(text)
+        plain = text.replace(",", "") if is_grouped else text
         value = float(plain) if _NUMBER.fullmatch(plain) else math.nan
         if 0 <= value < _LONGEST:
             return value

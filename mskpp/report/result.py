@@ -3,16 +3,31 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from mskpp import _core
-from mskpp.report.analysis import CriticalPath, Gain, Ledger, Part, PipeLedger, Stall, Step
+from mskpp import __version__, _core
+from mskpp.report.analysis import (
+    CoreRoofline,
+    CriticalPath,
+    Gain,
+    Ledger,
+    MemoryUse,
+    Part,
+    PipeLedger,
+    Stall,
+    Step,
+    Unmeasured,
+)
 from mskpp.report.compare import Comparison
+from mskpp.report.memory import memory_of, warnings_of
+from mskpp.report.portable import Portable, unmeasured_of
 from mskpp.report.profiler import Profile
+from mskpp.report.roofline import roofline_of
 
 _MOST_STEPS = 10_000
 
@@ -51,7 +66,7 @@ class Event(NamedTuple):
     """The line of user code, as "kernel.py:18"; "" where there is none."""
 
 
-class Result:
+class Result(Portable):
     """The prediction for one block."""
 
     def __init__(
@@ -75,6 +90,9 @@ class Result:
         """What the chip takes from another chip's tables."""
         self.comparison: Comparison | None = None
         """With what ``chip.set_prof_summary_path`` named; None where nothing was."""
+        self.cache_hit_ratio: float | None = 0.0
+        """Of the block; None where it changed within."""
+        self.mskpp_version = __version__
         self._timeline = timeline
 
     @classmethod
@@ -136,6 +154,26 @@ class Result:
         return CriticalPath(total, tuple(Part(*row) for row in parts), tuple(Step(*row) for row in steps), count)
 
     @cached_property
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """Live bytes of every local memory along the timeline, by core and memory."""
+        return memory_of(self._timeline)
+
+    @cached_property
+    def roofline(self) -> tuple[CoreRoofline, ...]:
+        """What each core achieved against the chip's best rates."""
+        return roofline_of(self._timeline)
+
+    @cached_property
+    def costs_not_measured(self) -> tuple[Unmeasured, ...]:
+        """What rests on something else than a measurement; the most cycles first."""
+        return unmeasured_of(self.events() if set(self.origins) - {"measured"} else ())
+
+    @property
+    def warnings(self) -> list[str]:
+        """A line for each local memory whose peak exceeds the chip's capacity."""
+        return warnings_of(self.memory)
+
+    @cached_property
     def _slack(self) -> memoryview:
         return _core.slack(self._timeline)
 
@@ -149,6 +187,10 @@ class Result:
         """What a change would gain, each scheduled anew; the most first."""
         return tuple(Gain(*row) for row in _core.what_if(self._timeline))
 
+    def write_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the timeline as trace-event JSON, to a file that does not exist yet. Raises FileError."""
+        _core.write_trace(self._timeline, path)
+
     def __len__(self) -> int:
         """How many instructions were issued, flags and barriers included."""
         return len(self._timeline)
@@ -157,12 +199,3 @@ class Result:
         """Every instruction in the order issued."""
         for i in range(len(self._timeline)):
             yield Event(*self._timeline.event(i))
-
-    def __repr__(self) -> str:
-        bound = ""
-        if self.bound is not None and self.total_cycles:
-            share = self.pipes[self.bound].cycles / self.total_cycles
-            bound = f", busiest {self.bound} {share:.0%}"
-        return (
-            f"<{self.chip}: {self.duration_us:.3f} us, {self.total_cycles:,} cycles, {len(self):,} instructions{bound}>"
-        )

@@ -31,10 +31,13 @@ def _cells(row: Statistic) -> list[str]:
     return [row.name, f"{row.duration_us:.6f}", str(row.cycles), *work]
 
 
-def _write(file: TextIO, title: str, rows: Iterable[list[str]], more: Sequence[str] = ()) -> None:
+def _write(
+    file: TextIO, title: str, rows: Iterable[list[str]], warnings: Sequence[str], more: Sequence[str] = ()
+) -> None:
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow([title, *COLUMNS, *more])
     writer.writerows(rows)
+    writer.writerows([f"Warning: {warning}", *["-"] * len([*COLUMNS, *more])] for warning in warnings)
 
 
 def write_pipes(result: Result, file: TextIO) -> None:
@@ -43,14 +46,15 @@ def write_pipes(result: Result, file: TextIO) -> None:
     rows += map(_cells, result.pipes.values())
     comparison = result.comparison
     if comparison is None:
-        _write(file, "Pipe", rows)
+        _write(file, "Pipe", rows, result.warnings)
     else:
-        _write(file, "Pipe", (row + comparison.cells(row[0]) for row in rows), comparison.headings())
+        compared = (row + comparison.cells(row[0]) for row in rows)
+        _write(file, "Pipe", compared, result.warnings, comparison.headings())
 
 
 def write_instructions(result: Result, file: TextIO) -> None:
     """Instruction_statistic.csv: a row an instruction."""
-    _write(file, "Instruction", map(_cells, result.instructions.values()))
+    _write(file, "Instruction", map(_cells, result.instructions.values()), result.warnings)
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,8 @@ class _Beside:
     def notes(self) -> list[str]:
         profile = self.comparison.profile
         name = f"{profile.operator}, " if profile.operator else ""
-        task = "; Total is the task's duration, which has the launch in it" if profile.rows[0].is_task else ""
-        notes = [f"measured: {name}{profile.what}, {os.path.basename(profile.path)}{task}"]
+        notes = [f"measured: {name}{profile.what}, {os.path.basename(profile.path)}"]
+        notes += [profile.caution] if profile.caution else []
         if self.pairs < len(profile.rows):
             notes.append(f"... {len(profile.rows) - self.pairs:,} more of its rows in Pipe_statistic.csv")
         return notes
@@ -139,4 +143,6 @@ def print_summary(result: Result, folder: str) -> None:
         console.print(
             "costs not measured: " + ", ".join(f"{count:,} {origin}" for origin, count in guesses.items()), markup=False
         )
+    for warning in result.warnings:
+        console.print(f"warning: {warning}", markup=False)
     console.print(f"files: {folder}", markup=False, soft_wrap=True)

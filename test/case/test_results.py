@@ -210,14 +210,14 @@ def test_a_wait_begins_when_its_pipe_is_free(finished: Chip) -> None:
 def test_times_have_at_least_six_decimals_and_are_numbers(finished: Chip) -> None:
     text = (Path(finished.output_dir) / "trace.json").read_text()
     times = re.findall(r'"(?:ts|dur)":([^,}]+)', text)
-    assert len(times) == 10
+    assert len(times) == 14  # a start and a duration of 5 slices, a time of 4 counter events
     assert all(re.fullmatch(r"\d+\.\d{6,}", time) for time in times)
 
 
 def test_metadata(finished: Chip) -> None:
     events = results.trace(finished.output_dir)
     metadata = [event for event in events if event["ph"] == "M"]
-    assert all(event["args"] for event in metadata) and len(events) == len(metadata) + 5
+    assert all(event["args"] for event in metadata) and len(events) == len(metadata) + 5 + 4  # slices and counters
     assert set(results.thread_names(finished.output_dir).values()) == {"PIPE-MTE2", "PIPE-V", "PIPE-MTE3"}
 
 

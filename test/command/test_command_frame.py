@@ -21,7 +21,8 @@ from mskpp.command.main import main
 from mskpp.command.table import Column
 from mskpp.optune import store
 
-COMMANDS = ["tune", "tune show", "tune export", "tune clear"]
+COMMANDS = ["run", "report", "diff", "compare", "lint", "tune", "tune show", "tune export", "tune clear"]
+COMMANDS += ["chips", "instructions", "data check"]
 SLOW = ("numpy", "plotly", "rich", "pandas", "sqlite3", "mskpp.launcher", "mskpp.optune")
 
 
@@ -52,8 +53,8 @@ def test_the_version() -> None:
 def test_every_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert re.findall(r"^    (tune(?: \w+)?)  ", text, re.MULTILINE) == COMMANDS
-    assert "\nexit codes:\n  0    all went well\n" in text and "\nexamples:\n  mskpp tune" in text
+    assert re.findall(r"^    ([a-z]+(?: [a-z]+)?)  ", text, re.MULTILINE) == COMMANDS
+    assert "\nexit codes:\n  0    all went well\n" in text and "\nexamples:\n  mskpp run" in text
     for name in COMMANDS:
         assert main([*name.split(), "--help"]) == 0
         text = capsys.readouterr().out
@@ -65,9 +66,9 @@ def test_every_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "mskpp: no command; there are tune, tune show, tune export, tune clear. More: mskpp --help"),
-        (["tun"], "unknown command 'tun'; did you mean 'tune'? There are tune, tune show,"),
-        (["q"], "unknown command 'q'. There are tune, tune show,"),
+        ([], f"mskpp: no command; there are {', '.join(COMMANDS)}. More: mskpp --help"),
+        (["tun"], "unknown command 'tun'; did you mean 'tune'? There are run, report,"),
+        (["q"], "unknown command 'q'. There are run, report, diff,"),
         (["--verson"], "unrecognized arguments: --verson"),
         (["--json"], "unrecognized arguments: --json"),
         (["tune", "show", "--", "x"], "mskpp tune show: error: nothing may follow --, and 'x' does"),

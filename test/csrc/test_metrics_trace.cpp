@@ -163,9 +163,35 @@ TEST_F(Trace, of_a_small_program_is_this) {
 {"ph":"X","name":"VABS","pid":1,"tid":5,"ts":0.131891,"dur":0.002702,"args":{"Cycle":5,"Task Type":"AI_CORE","Ops":512,"Ops/Cycle":102.4}},
 {"ph":"X","name":"SET_FLAG","pid":1,"tid":5,"ts":0.134594,"dur":0.000541,"args":{"Cycle":1,"Task Type":"SET_FLAG"}},
 {"ph":"X","name":"WAIT_FLAG","pid":1,"tid":2,"ts":0.000000,"dur":0.135675,"args":{"Cycle":251,"Task Type":"WAIT_FLAG"}},
-{"ph":"X","name":"MOV-UB_TO_GM","pid":1,"tid":2,"ts":0.135675,"dur":0.376757,"args":{"Cycle":697,"Size(B)":1024,"Bandwidth(GB/s)":2.7179}}
+{"ph":"X","name":"MOV-UB_TO_GM","pid":1,"tid":2,"ts":0.135675,"dur":0.376757,"args":{"Cycle":697,"Size(B)":1024,"Bandwidth(GB/s)":2.7179}},
+{"ph":"C","name":"UB live bytes","pid":1,"ts":0.000000,"args":{"bytes":1024}},
+{"ph":"C","name":"UB live bytes","pid":1,"ts":0.131891,"args":{"bytes":2048}},
+{"ph":"C","name":"UB live bytes","pid":1,"ts":0.134594,"args":{"bytes":1024}},
+{"ph":"C","name":"UB live bytes","pid":1,"ts":0.512432,"args":{"bytes":0}}
 ]}
 )json");
+}
+
+TEST_F(Trace, marks_where_a_memory_holds_more_than_there_is) {
+    model.on("aic0");
+    model.own(Pipe::MTE1, 1850, {}, {tensor(Memory::L0A, {32768})});
+    model.own(Pipe::MTE1, 1850, {}, {tensor(Memory::L0A, {32769})});
+    model.own(Pipe::MTE1, 1850, {}, {tensor(Memory::L0B, {32768})});
+    const std::string text = write();
+    EXPECT_TRUE(has(
+        text,
+        R"json({"ph":"i","name":"L0A over capacity","pid":1,"ts":1.000000,"s":"p","args":{"Peak(B)":65538,"Capacity(B)":65536}})json"));
+    EXPECT_FALSE(has(text, "L0B over capacity"));
+}
+
+TEST_F(Trace, has_a_few_thousand_events_of_a_memory_at_most) {
+    for (int i = 0; i < 20000; ++i) model.own(Pipe::V, 1, {}, {tensor(Memory::UB, {1 + i % 7})});
+    const std::string text = write();
+    std::size_t events = 0;
+    for (std::size_t at = text.find("\"ph\":\"C\""); at != std::string::npos; at = text.find("\"ph\":\"C\"", at + 1))
+        ++events;
+    EXPECT_GT(events, 1000u);
+    EXPECT_LE(events, MemoryUse::most_points);
 }
 
 TEST_F(Trace, of_nothing_is_a_trace_too) { EXPECT_EQ(write(), "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n]}\n"); }

@@ -193,7 +193,9 @@ TEST_F(Schedule, a_deadlock_names_who_would_have_provided_what) {
         "schedule: deadlock, 2 pipes stuck\n"
         "  aic0-PIPE-MTE1  MOV-L1_TO_L0A (kernel.py:31) waits for L1 tensor [64,64] FP16 (kernel.py:22), which nothing "
         "writes\n"
-        "  aic0-PIPE-M  USE (kernel.py:44) waits for L0A tensor [64,64] FP16 (kernel.py:23), written by MOV-L1_TO_L0A "
+        "  stuck behind that:\n"
+        "    aic0-PIPE-M  USE (kernel.py:44) waits for L0A tensor [64,64] FP16 (kernel.py:23), written by "
+        "MOV-L1_TO_L0A "
         "(kernel.py:31) on aic0-PIPE-MTE1" +
             hint);
 }
@@ -213,13 +215,15 @@ TEST_F(Schedule, crossed_flags_are_a_cycle) {
     model.line(5).set_flag("PIPE-M", "PIPE-V", 0);
     EXPECT_EQ(model.deadlock(),
               "schedule: deadlock, 2 pipes stuck\n"
-              "  PIPE-V  WAIT_FLAG (kernel.py:2) waits for SET_FLAG (kernel.py:5) on PIPE-M, which is queued behind "
-              "WAIT_FLAG "
-              "(kernel.py:4)\n"
-              "  PIPE-M  WAIT_FLAG (kernel.py:4) waits for SET_FLAG (kernel.py:3) on PIPE-V, which is queued behind "
-              "WAIT_FLAG "
-              "(kernel.py:2)\n"
-              "  cycle: PIPE-V WAIT_FLAG (kernel.py:2) -> PIPE-M WAIT_FLAG (kernel.py:4) -> PIPE-V");
+              "  cycle: 2 pipes wait for each other\n"
+              "    +-> PIPE-V  WAIT_FLAG 0 (kernel.py:2)\n"
+              "    |     | flag: raised by SET_FLAG 0 (kernel.py:5),\n"
+              "    |     | which comes on PIPE-M behind\n"
+              "    |     v\n"
+              "    |   PIPE-M  WAIT_FLAG 0 (kernel.py:4)\n"
+              "    |     | flag: raised by SET_FLAG 0 (kernel.py:3),\n"
+              "    |     | which comes on PIPE-V behind\n"
+              "    +-----+");
 }
 
 TEST_F(Schedule, a_consumer_before_its_producer_on_one_pipe_is_a_cycle_of_one) {
@@ -227,10 +231,12 @@ TEST_F(Schedule, a_consumer_before_its_producer_on_one_pipe_is_a_cycle_of_one) {
     model.line(9).own(Pipe::V, 1, {}, {a}, "MAKE");
     EXPECT_EQ(model.deadlock(),
               "schedule: deadlock, 1 pipe stuck\n"
-              "  PIPE-V  USE (kernel.py:8) waits for UB tensor [4] FP16, written by MAKE (kernel.py:9) on PIPE-V, "
-              "which is queued "
-              "behind USE (kernel.py:8)\n"
-              "  cycle: PIPE-V USE (kernel.py:8) -> PIPE-V");
+              "  cycle: 1 pipe waits for itself\n"
+              "    +-> PIPE-V  USE (kernel.py:8)\n"
+              "    |     | data: UB tensor [4] FP16,\n"
+              "    |     | written by MAKE (kernel.py:9),\n"
+              "    |     | which comes on PIPE-V behind\n"
+              "    +-----+");
 }
 
 TEST_F(Schedule, a_cycle_is_found_behind_those_that_only_lead_to_it) {
@@ -238,13 +244,66 @@ TEST_F(Schedule, a_cycle_is_found_behind_those_that_only_lead_to_it) {
     model.own(Pipe::V, 1, {a}, {b}, "ONE");
     model.own(Pipe::M, 1, {b}, {a}, "TWO");
     model.own(Pipe::V, 1, {}, {c}, "THREE");
-    EXPECT_EQ(
-        model.deadlock(),
-        "schedule: deadlock, 3 pipes stuck\n"
-        "  PIPE-MTE3  OUTSIDE waits for UB tensor [4] FP16, written by THREE on PIPE-V, which is queued behind ONE\n"
-        "  PIPE-V  ONE waits for UB tensor [4] FP16, written by TWO on PIPE-M\n"
-        "  PIPE-M  TWO waits for UB tensor [4] FP16, written by ONE on PIPE-V\n"
-        "  cycle: PIPE-V ONE -> PIPE-M TWO -> PIPE-V");
+    EXPECT_EQ(model.deadlock(),
+              "schedule: deadlock, 3 pipes stuck\n"
+              "  cycle: 2 pipes wait for each other\n"
+              "    +-> PIPE-V  ONE\n"
+              "    |     | data: UB tensor [4] FP16,\n"
+              "    |     | written by\n"
+              "    |     v\n"
+              "    |   PIPE-M  TWO\n"
+              "    |     | data: UB tensor [4] FP16,\n"
+              "    |     | written by\n"
+              "    +-----+\n"
+              "  stuck behind that:\n"
+              "    PIPE-MTE3  OUTSIDE waits for UB tensor [4] FP16, written by THREE on PIPE-V, behind ONE");
+}
+
+TEST_F(Schedule, each_cycle_is_drawn_and_pipes_that_starve_are_told_first) {
+    const auto ring = [&](const char* core, const char* one, const char* other) {
+        Tensor x = tensor(Memory::UB, {4}), y = tensor(Memory::UB, {4});
+        model.on(core);
+        model.own(Pipe::V, 1, {x}, {y}, one);
+        model.own(Pipe::M, 1, {y}, {x}, other);
+    };
+    for (int i = 0; i < 5; ++i) ring(("aiv" + std::to_string(i)).c_str(), "ONE", "TWO");
+    model.own(Pipe::MTE1, 1, {a}, {}, "STARVED");
+    const std::string message = model.deadlock();
+    EXPECT_TRUE(has(message,
+                    "11 pipes stuck\n  aiv4-PIPE-MTE1  STARVED waits for UB tensor [4] FP16, which nothing "
+                    "writes\n  cycle: 2 pipes"))
+        << message;
+    EXPECT_TRUE(has(message, "+-> aiv2-PIPE-V  ONE")) << message;
+    EXPECT_FALSE(has(message, "+-> aiv3-PIPE-V  ONE")) << message;
+    EXPECT_TRUE(has(message, "\n  ... and 2 more cycles\n")) << message;
+}
+
+TEST_F(Schedule, a_pipe_in_a_cycle_may_also_wait_for_others) {
+    model.own(Pipe::V, 1, {a, c}, {b}, "ONE");  // a: starved; c: written on another pipe that waits for this one
+    model.own(Pipe::M, 1, {b}, {c}, "TWO");
+    const std::string message = model.deadlock();
+    EXPECT_TRUE(has(message, "  PIPE-V  ONE waits for UB tensor [4] FP16, which nothing writes\n")) << message;
+    EXPECT_TRUE(has(message, "  cycle: 2 pipes wait for each other\n    +-> PIPE-V  ONE\n")) << message;
+    EXPECT_FALSE(has(message, "stuck behind")) << message;
+}
+
+TEST_F(Schedule, a_barrier_in_a_cycle_is_named) {
+    model.line(1).own(Pipe::V, 1, {a}, {}, "USE");
+    model.line(2).barrier("PIPE-ALL");
+    model.line(3).own(Pipe::M, 1, {}, {a}, "MAKE");
+    EXPECT_EQ(model.deadlock(),
+              "schedule: deadlock, 3 pipes stuck\n"
+              "  cycle: 3 pipes wait for each other\n"
+              "    +-> PIPE-V  USE (kernel.py:1)\n"
+              "    |     | data: UB tensor [4] FP16,\n"
+              "    |     | written by\n"
+              "    |     v\n"
+              "    |   PIPE-M  MAKE (kernel.py:3)\n"
+              "    |     | barrier: starts after\n"
+              "    |     v\n"
+              "    |   PIPE-S  PIPE_BARRIER (kernel.py:2)\n"
+              "    |     | barrier: starts after\n"
+              "    +-----+");
 }
 
 TEST_F(Schedule, a_missing_version_is_a_deadlock) {
@@ -277,9 +336,17 @@ TEST_F(Schedule, a_long_cycle_is_cut) {
         model.own(Pipe::V, 1, {ring[(i + 1) % 25]}, {ring[i]});
     }
     const std::string message = model.deadlock();
-    EXPECT_TRUE(has(message, "\n  cycle: aiv0-PIPE-V OWN -> aiv1-PIPE-V OWN -> ")) << message;
-    EXPECT_TRUE(has(message, "aiv19-PIPE-V OWN -> ... -> aiv0-PIPE-V")) << message;
-    EXPECT_FALSE(has(message, "aiv20-PIPE-V OWN ->")) << message;
+    EXPECT_TRUE(has(message, "\n  cycle: 25 pipes wait for each other\n    +-> aiv0-PIPE-V  OWN\n")) << message;
+    EXPECT_TRUE(has(message,
+                    "    |   aiv2-PIPE-V  OWN\n"
+                    "    |     | data: UB tensor [4] FP16,\n"
+                    "    |     | written by\n"
+                    "    |     v\n"
+                    "    |   ... 19 more pipes\n"
+                    "    |     v\n"
+                    "    |   aiv22-PIPE-V  OWN\n"))
+        << message;
+    EXPECT_FALSE(has(message, "stuck behind")) << message;
 }
 
 TEST_F(Schedule, an_attempt_tells_how_far_it_got) {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import mskpp
-from mskpp import Chip, Core, Tensor, mmad, set_flag, vadd, wait_flag
+from mskpp import Chip, Core, Tensor, mmad, pipe_barrier, set_flag, vadd, wait_flag
 
 Golden = Callable[[str, str], None]
 
@@ -63,6 +63,25 @@ def stuck() -> None:
     wait_flag("PIPE-MTE1", "PIPE-M", 0)
 
 
+def stuck_in_many_ways() -> None:
+    """Four circles: a long one, two of one pipe each, one through a barrier; and what stands behind them."""
+    for i in range(9):
+        with Core(f"aiv{i}"):
+            wait_flag(f"aiv{(i + 1) % 9}_PIPE-V", "PIPE-V", 3)
+            set_flag("PIPE-V", f"aiv{(i + 8) % 9}_PIPE-V", 3)
+            set_flag("PIPE-V", "PIPE-MTE3", 0)
+            wait_flag("PIPE-V", "PIPE-MTE3", 0)
+    with Core("aic0"):
+        a = Tensor("UB", "FP16", [128])
+        vadd(a, a, Tensor("UB"))()
+        pipe_barrier("PIPE-ALL")
+        a.load(Tensor("GM", "FP16", [128]))
+    for core in ("aic1", "aic2"):
+        with Core(core):
+            wait_flag("PIPE-FIX", "PIPE-FIX", 0)
+            set_flag("PIPE-FIX", "PIPE-FIX", 0)
+
+
 PROGRAMS = {"matmul": ("Ascend910B1", matmul), "two_cores": ("Ascend910B4", two_cores)}
 
 
@@ -93,11 +112,12 @@ def test_debug_log(name: str, golden: Golden, caplog: pytest.LogCaptureFixture) 
     golden(f"{name}/debug.txt", without_places("\n".join(record.getMessage() for record in caplog.records) + "\n"))
 
 
-def test_deadlock(golden: Golden, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("name", "program"), [("deadlock", stuck), ("deadlocks", stuck_in_many_ways)])
+def test_deadlock(name: str, program: Callable[[], None], golden: Golden, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "mskpp")
     with pytest.raises(mskpp.DeadlockError) as caught, Chip("Ascend910B1"):
-        stuck()
-    golden("deadlock.txt", without_places(f"{caught.value}\n"))
+        program()
+    golden(f"{name}.txt", without_places(f"{caught.value}\n"))
 
 
 def test_unpaired_flags(golden: Golden) -> None:

@@ -16,7 +16,19 @@ CSRC = ROOT / "csrc"
 PACKAGE = ROOT / "mskpp"
 
 # Each may include what stands before it, and itself. The public headers count as the folder that implements them.
-LAYERS = ["base", "chip", "prof_data", "instr", "program", "schedule", "lint", "analysis", "trace", "metrics", "bindings"]
+LAYERS = [
+    "base",
+    "chip",
+    "prof_data",
+    "instr",
+    "program",
+    "schedule",
+    "lint",
+    "analysis",
+    "trace",
+    "metrics",
+    "bindings",
+]
 HEADER_LAYER = {
     "error.h": "base",
     "chunked_vector.h": "base",

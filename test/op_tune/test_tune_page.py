@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from utils.browser import Opened, browser, page_of  # noqa: F401  # fixtures
+from utils.browser import Opened
 
 from mskpp.errors import FileError
 from mskpp.optune import page as tune_page
@@ -365,7 +365,7 @@ def column(opened: Opened, place: str, number: int) -> list[str]:
     return opened.texts(f"#{place} tbody tr:not(.detail) > td:nth-child({number})")
 
 
-def test_a_real_page(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_a_real_page(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     result = tuning()
     opened = page_of(written(result))
     quiet(opened)
@@ -392,7 +392,7 @@ def test_a_real_page(written: Callable[[TuneResult], Path], page_of: PageOf) -> 
     quiet(opened)
 
 
-def test_sorting_filtering_and_details(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_sorting_filtering_and_details(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     result = tuning()
     opened = page_of(written(result))
     opened.page.click("#trials th >> text=No.")
@@ -422,7 +422,7 @@ def test_sorting_filtering_and_details(written: Callable[[TuneResult], Path], pa
     quiet(opened)
 
 
-def test_selectors_and_axes(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_selectors_and_axes(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     result = tuning()
     opened = page_of(written(result))
 
@@ -464,7 +464,7 @@ def test_selectors_and_axes(written: Callable[[TuneResult], Path], page_of: Page
     quiet(opened)
 
 
-def test_nothing_of_the_user_runs(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_nothing_of_the_user_runs(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     trials = []
     for at in range(30):
         config = {EVIL + "n": EVIL + str(at % 4), "<b onmouseover=alert(5)>": at % 3, "$x$": "$y$" * (at % 2)}
@@ -492,7 +492,7 @@ def test_nothing_of_the_user_runs(written: Callable[[TuneResult], Path], page_of
     quiet(opened)
 
 
-def test_the_policy_stops_what_would_run(tmp_path: Path, page_of: PageOf) -> None:  # noqa: F811
+def test_the_policy_stops_what_would_run(tmp_path: Path, page_of: PageOf) -> None:
     """Were a text to become HTML after all, it still could not run or load anything."""
     body = Html('<img src="http://127.0.0.1:9/x" onerror="window.ran = 1"><script>window.ran = 2</script>')
     path = tmp_path / "bad.html"
@@ -516,14 +516,14 @@ def test_the_policy_stops_what_would_run(tmp_path: Path, page_of: PageOf) -> Non
     ],
     ids=["one", "long", "empty", "not tried", "all failed", "zero", "ranges"],
 )
-def test_edges_are_drawn(result: TuneResult, written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_edges_are_drawn(result: TuneResult, written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     opened = page_of(written(result))
     quiet(opened)
     rows = [row for row in column(opened, "trials", 2) if row != ""]
     assert len(rows) == min(50, len(result))
 
 
-def test_a_large_page_is_drawn(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_a_large_page_is_drawn(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     opened = page_of(written(big(20_000)))
     quiet(opened)
     assert "are not in the table" in opened.text("#left-out")
@@ -537,7 +537,7 @@ def test_a_large_page_is_drawn(written: Callable[[TuneResult], Path], page_of: P
     )
 
 
-def test_it_prints(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:  # noqa: F811
+def test_it_prints(written: Callable[[TuneResult], Path], page_of: PageOf) -> None:
     opened = page_of(written(tuning()))
     printed = opened.page.pdf(prefer_css_page_size=True)
     assert printed.startswith(b"%PDF")

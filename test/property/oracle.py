@@ -36,6 +36,8 @@ class Step(NamedTuple):
     sets: Any = None  # a flag: (source, target, id)
     awaits: Any = None
     barrier: bool = False  # PIPE-ALL
+    bytes: int = 0  # of what it writes
+    over: Cells = frozenset()  # what it reads and writes in the same place
 
 
 def schedule(steps: list[Step]) -> list[tuple[int, int]] | None:

@@ -100,6 +100,10 @@ class View:
         self.key = key
         self.tensor = tensor[key] if key else tensor
 
+    @property
+    def bytes(self) -> int:
+        return self.elements * {"FP16": 2, "FP32": 4}[self.tensor.dtype]
+
 
 class Program:
     """Issues operations to the chip in force; `steps` is what the oracle makes of them.
@@ -220,7 +224,7 @@ class Program:
         target.tensor.load(source.tensor, set_value=marks, expect_value=expects)
         marked, expected = (None if mark < 0 else mark for mark in (marks, expects))
         step = Step(self.core, pipe, reads=source.cells, writes=target.cells, marks=marked, expects=expected)
-        self.steps.append(step)
+        self.steps.append(step._replace(bytes=target.bytes))
 
     def vector(self, choice: random.Random) -> None:
         x = self.view(choice, choice.choice(self.names("UB")))
@@ -243,7 +247,9 @@ class Program:
             updates = z.cells
         else:
             getattr(mskpp, choice.choice(BINARY))(x.tensor, y.tensor, z.tensor)()
-        self.steps.append(Step(self.core, "PIPE-V", reads=reads, updates=updates, writes=z.cells))
+        over = (reads | updates) & z.cells
+        step = Step(self.core, "PIPE-V", reads=reads, updates=updates, writes=z.cells, bytes=z.bytes, over=over)
+        self.steps.append(step)
 
     def like(self, x: View, choice: random.Random) -> View:
         """A view of the same shape: x itself, or the same part of another tensor of its memory."""
@@ -265,7 +271,10 @@ class Program:
         self.made += 1
         name = f"L0C-{self.made}"
         self.tensors[name] = out
-        self.steps.append(Step(self.core, "PIPE-M", reads=x.cells | y.cells | b.cells, writes=View(name, out).cells))
+        written = View(name, out)
+        over = b.cells if b.name == "L0C0" else frozenset()
+        step = Step(self.core, "PIPE-M", reads=x.cells | y.cells | b.cells, writes=written.cells)
+        self.steps.append(step._replace(bytes=written.bytes, over=over))
 
     def validity(self, choice: random.Random) -> None:
         name = choice.choice(list(self.tensors))
@@ -330,7 +339,8 @@ class Program:
                     y, z = self.like(x, choice), self.like(x, choice)
                     mskpp.rv_vadd(x.tensor, y.tensor, z.tensor)()
                     reads = x.cells | y.cells
-                    self.steps.append(Step(self.core, f"RVECEX{executes % 2}", reads=reads, writes=z.cells))
+                    step = Step(self.core, f"RVECEX{executes % 2}", reads=reads, writes=z.cells)
+                    self.steps.append(step._replace(bytes=z.bytes, over=reads & z.cells))
                     executes += 1
                 else:
                     self.move(choice, self.view(choice, choice.choice(self.names("VEC"))), "UB", "RVECST")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real browser for tests of pages: headless Chromium, started once a session, without a network.
 
-A test module takes it by ``from utils.browser import browser, page_of`` and skips with a reason where there is none.
+Any test may ask for ``page_of``; it skips with a reason where there is no browser.
 MSKPP_CHROMIUM names the browser where it is not found by itself.
 """
 

@@ -17,7 +17,8 @@ enum class Problem : std::uint8_t {
     crossed,       // flags that wait for each other: a certain deadlock, whatever the costs
     never_needed,  // the wait can never delay anything, whatever the costs
     own_pipe,      // set and wait on one pipe, which keeps its order anyway
-    set_twice,     // the next set may come before the wait for this one: the model counts, the hardware has one bit
+    set_twice,     // the next set may come before the wait for this one, which hardware cannot count: within a core
+                   // it has one bit, between cores it counts to 15
     id,            // an id that the hardware does not have
 };
 enum class Severity : std::uint8_t { error, warning, hint };
@@ -25,7 +26,7 @@ enum class Severity : std::uint8_t { error, warning, hint };
 std::string_view name(Problem problem);
 std::string_view name(Severity severity);
 
-// Flags of the same lines and pipes with the same problem.
+// Flags of the same lines and kinds of pipe, on all cores, with the same problem.
 struct Finding {
     Problem problem;
     Severity severity;
@@ -43,7 +44,7 @@ struct Finding {
 // Errors first, then in program order. The program may still be in the making, or one whose finish() failed.
 //
 // crossed: there is one for each group of instructions that reach each other in the graph of pipe order, data,
-// barriers and flags, if a flag is part of it. never_needed: all waits of that line, for that pair of pipes, have a way
+// barriers and flags, if a flag is part of it. never_needed: all waits of that line, for such pipes, have a way
 // in this graph from their set to themselves other than the flag; a warning if there is one over pipe order, barriers
 // and flags alone, a hint if only data leads there, which hardware does not track between pipes. Taking such flags away
 // leaves every start as it is, but for the cycle that each set and wait takes, with any costs.

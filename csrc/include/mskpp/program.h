@@ -33,12 +33,11 @@ struct Record {
     std::uint32_t line;              // id in the source table, 0 when not known
     std::uint16_t pipe;
     std::uint16_t name;
-    Kind kind : 3;
-    Origin origin : 3;
-    bool late : 1;              // has late dependencies
-    bool starved : 1;           // waits for something that nothing writes
-    bool transform : 1;         // a move that changes the format
-    std::uint32_t output : 23;  // what it writes, see Program::output(); 0: nothing in a core, or several
+    Kind kind;
+    Origin origin;
+    bool late : 1;       // has late dependencies
+    bool starved : 1;    // waits for something that nothing writes
+    bool transform : 1;  // a move that changes the format
 };
 static_assert(sizeof(Record) == 32);
 
@@ -282,8 +281,9 @@ class Program {
     const std::shared_ptr<const Costs>& shared_costs() const { return costs_; }
     std::size_t size() const { return records_.size(); }
     const Record& record(std::size_t i) const { return records_[i]; }
-    // Its only output, if that lies in a core; else 0 bytes.
-    const Output& output(const Record& record) const { return outputs_[record.output]; }
+    // Its only output, if that lies in a core; else one of 0 bytes.
+    const Output& output(std::size_t i) const { return outputs_[output_of_[i]]; }
+    bool has_one_output(std::size_t i) const { return output_of_[i] != 0; }
     // The outputs of those with several that lie in a core, by instruction.
     const std::vector<FurtherOutput>& further_outputs() const { return further_; }
     // By reader.
@@ -344,7 +344,6 @@ class Program {
         Cost cost;
     };
     static constexpr std::size_t most_instructions = std::size_t{1} << 31;  // numbers share 32 bits with a log mark
-    static constexpr std::uint32_t most_outputs = 1u << 23;  // that the bits of a record can tell apart
     static constexpr std::size_t moves_remembered = 4;  // per path, with and without a change of format
     struct InstructionMemo {
         const Instruction* instruction = nullptr;
@@ -372,7 +371,7 @@ class Program {
                          std::uint32_t line, std::uint32_t output = 0);
     std::uint32_t commit(Kind kind, Pipe pipe, std::uint16_t name, Cost cost, std::int64_t work, const Place& place,
                          std::uint32_t output);
-    // Number of the output; 0 outside the cores.
+    // Index of the output; 0 outside the cores.
     std::uint32_t output_id(const Tensor& written, DType dtype) {
         if (written.memory() == Memory::GM) return 0;
         const std::int64_t bytes = written.bytes();
@@ -420,7 +419,8 @@ class Program {
     ChunkedVector<Dependency> dependencies_;
     std::vector<LateDependency> late_;
     std::vector<Starved> starved_;
-    std::vector<Output> outputs_;
+    std::vector<Output> outputs_;             // each kind once; the first stands for none or several
+    ChunkedVector<std::uint32_t> output_of_;  // index into outputs_
     std::vector<FurtherOutput> further_;
     std::vector<InPlace> in_place_;
     std::unordered_map<std::uint64_t, std::uint32_t> output_ids_;

@@ -37,6 +37,11 @@ const page = (() => {
     return number.toLocaleString("en-US");
   }
 
+  // Four digits, for rates.
+  function figure(number) {
+    return Number(number.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
+  }
+
   // A few digits, for axes and marks where room is short.
   function brief(number) {
     if (number >= 10000) return Number(number.toPrecision(3)).toLocaleString("en-US", { notation: "compact" });
@@ -95,6 +100,26 @@ const page = (() => {
   // ------------------------------------------------------------------ charts
 
   const charts = [];
+
+  // Where the chart library runs later, what is to be drawn until then.
+  const library = document.getElementById("page-library");
+  let waiting = library ? new Map() : null;
+
+  function loadCharts() {
+    if (!waiting) return;
+    const script = make("script");
+    script.textContent = library.textContent;
+    document.head.append(script);
+    const drawings = [...waiting.values()];
+    waiting = null;
+    for (const drawing of drawings) drawing();
+  }
+
+  // Runs the library when the browser has time for it, and then calls.
+  function whenIdle(then) {
+    const run = () => { loadCharts(); then(); };
+    requestAnimationFrame(() => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(run, { timeout: 1000 }) : run()), 0));
+  }
 
   function axis(title, changes = {}) {
     return {
@@ -159,6 +184,10 @@ const page = (() => {
       showSendToCloud: false,
       modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // those that stay on this machine
     };
+    if (waiting) {
+      waiting.set(element, () => { if (element.isConnected) draw(element, traces, layout, height); });
+      return null;
+    }
     if (!charts.includes(element)) charts.push(element);
     return Plotly.react(element, traces, whole, config);
   }
@@ -175,7 +204,7 @@ const page = (() => {
       changed(value);
     }
     buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(options[at][0] === chosen)));
-    return make("label", { class: "of-choice" }, label, make("span", { class: "choice", role: "group", "aria-label": label }, ...buttons));
+    return make("span", { class: "of-choice" }, label, make("span", { class: "choice", role: "group", "aria-label": label }, ...buttons));
   }
 
   // A list to select from. options: [[value, text], ...]
@@ -326,10 +355,11 @@ const page = (() => {
   }
 
   function fit() {
-    for (const element of charts) Plotly.relayout(element, { width: element.clientWidth, autosize: false });
+    for (const element of charts) if (element.isConnected) Plotly.relayout(element, { width: element.clientWidth, autosize: false });
   }
 
   window.addEventListener("beforeprint", () => {
+    loadCharts();
     document.body.classList.add("printing");
     for (const each of tables) each.show(PRINTED_ROWS);
     fit();
@@ -337,8 +367,8 @@ const page = (() => {
   window.addEventListener("afterprint", () => {
     document.body.classList.remove("printing");
     for (const each of tables) each.show();
-    for (const element of charts) Plotly.relayout(element, { width: null, autosize: true });
+    for (const element of charts) if (element.isConnected) Plotly.relayout(element, { width: null, autosize: true });
   });
 
-  return { data, make, colour, time, count, brief, labels, shortened, clean, plotText, hoverText, axis, placesAxis, timeAxis, draw, choice, selector, table };
+  return { data, make, colour, time, count, figure, brief, labels, shortened, clean, plotText, hoverText, axis, placesAxis, timeAxis, draw, whenIdle, choice, selector, table };
 })();
