@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from mskpp import __version__
 from mskpp.command import chips, compare, data_check, diff, instructions, lint, report, run, tune, tune_store
@@ -79,11 +81,31 @@ def parsed(words: list[str]) -> argparse.Namespace:
     if not words[0].startswith("-") and words[0] not in subparsers.choices:
         names = list(subparsers.choices)
         parser.error(f"unknown command {words[0]!r}{near(words[0], names)} There are {', '.join(names)}")
-    arguments = parser.parse_args(words)
+    arguments, strange = parser.parse_known_args(words)
+    if strange:
+        refuse(strange, getattr(arguments, "parser", parser), arguments, words[1:])
     if rest and not arguments.takes_rest:
         arguments.parser.error(f"nothing may follow --, and {rest[0]!r} does")
     arguments.rest = rest
     return arguments
+
+
+def refuse(
+    strange: list[str], parser: argparse.ArgumentParser, arguments: argparse.Namespace, words: list[str]
+) -> NoReturn:
+    """Ends with wrong usage of words that no option or argument takes."""
+    first = next((word for word in strange if word.startswith("-")), strange[0])
+    name = first.partition("=")[0]
+    known = sorted({option for action in parser._actions for option in action.option_strings if len(option) > 2})
+    is_option = first.startswith("-")
+    text = f"there is no option {name!r}{near(name, known)}" if is_option else f"{first!r} is one word too many."
+    if is_option and text.endswith("."):
+        text += f" There are {', '.join(known)}"
+    if getattr(arguments, "takes_rest", False):
+        own = [word for word in words if word not in strange]
+        text += f"{' ' if text[-1] in '.?' else '. '}Words for the file go after --: "
+        text += " ".join([parser.prog, *map(shlex.quote, own), "--", *map(shlex.quote, strange)])
+    parser.error(text.removesuffix("."))
 
 
 def told(name: str, error: MskppError) -> int:

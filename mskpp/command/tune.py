@@ -36,6 +36,7 @@ ACTIONS = ["show", "export", "clear"]
 SCHEMA = 1
 MOST_ROWS = 10
 MOST_CAUSES = 10
+FEW_SAMPLES = 3  # fewer give no interval
 
 EXAMPLES = """
 mskpp tune matmul.py:tune_it                      # a function without parameters
@@ -97,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
     strategy = checked_strategy(arguments)
     for path in (arguments.csv, arguments.html):
         output.check_writable(path, arguments.parser.prog)
+    # Made absolute now: the file may change the current folder.
+    arguments.csv, arguments.html = (path and os.path.abspath(path) for path in (arguments.csv, arguments.html))
 
     from mskpp.optune.decorators import overriding
     from mskpp.optune.plan import Wishes
@@ -292,7 +295,8 @@ def best_table(trials: Sequence[Any]) -> None:
     columns += [Column("predicted us", True, 2)] if is_predicted else []
     rows = []
     for trial in trials:
-        row = [str(trial.number), shown(trial.time_us), f"{shown(trial.low_us)} - {shown(trial.high_us)}"]
+        bounds = f"{shown(trial.low_us)} - {shown(trial.high_us)}" if trial.samples >= FEW_SAMPLES else "-"
+        row = [str(trial.number), shown(trial.time_us), bounds]
         row += [str(trial.samples), *([shown(trial.predicted_us)] if is_predicted else [])]
         rows.append([*row, " ".join(f"{name}={value}" for name, value in trial.config.items())])
     emit_table([*columns, Column("configuration")], rows)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MOST_ROWS = 30
+MOST_NAMES = 20  # of kernels in a message
 DAY = 86_400
 # Of every export, in this order; what else records have comes between these and the configuration.
 FIELDS = (
@@ -78,18 +79,23 @@ def run_show(arguments: argparse.Namespace) -> int:
         kept = entries(store, arguments.kernel)
         if is_unusable(store, kept):
             return FAILED
+        names = [] if kept else kernels(store)
     if arguments.json:
         shown = kept[: arguments.limit or None]
         output.emit_json({"schema": SCHEMA, "path": path, "count": len(kept), "trials": rows(shown)})
         return GOOD
     if not kept:
-        what = f"no trial of {arguments.kernel!r} is kept" if arguments.kernel else "no trial is kept"
-        output.emit(f"{what} in {path}")
+        output.emit(nothing(arguments.kernel, names, path))
         return GOOD
     limit = MOST_ROWS if arguments.limit is None else arguments.limit
     shown = kept[: limit or None]
     columns = [Column("when", rank=4), Column("kernel", rank=2), Column("backend", rank=3), Column("device", rank=5)]
-    columns += [Column("ending", rank=1), Column("us", is_number=True), Column("configuration")]
+    columns += [
+        Column("source", rank=6),
+        Column("ending", rank=1),
+        Column("us", is_number=True),
+        Column("configuration"),
+    ]
     emit_table(columns, [line(record) for _, record in shown])
     if len(shown) < len(kept):
         output.emit(f"... {len(kept) - len(shown)} more; --limit 0 shows all")
@@ -106,14 +112,19 @@ def run_export(arguments: argparse.Namespace) -> int:
         kept = entries(store, arguments.kernel)
         if is_unusable(store, kept):
             return FAILED
+        names = [] if kept else kernels(store)
+    if not kept and arguments.kernel is not None:
+        say(f"{arguments.parser.prog}: {nothing(arguments.kernel, names, path)}; nothing is written")
+        return FAILED
     if ending == ".csv":
         text = as_csv(kept)
     else:
         found = {"schema": SCHEMA, "path": path, "count": len(kept), "trials": rows(kept)}
         text = json.dumps(output.finite(found), indent=1, allow_nan=False) + "\n"
     from mskpp.launcher import checks
+    from mskpp.optune.results import encodable
 
-    checks.write_file(arguments.out, text, arguments.parser.prog)
+    checks.write_file(arguments.out, encodable(text), arguments.parser.prog)
     if arguments.json:
         output.emit_json({"schema": SCHEMA, "path": path, "count": len(kept), "file": arguments.out})
     else:
@@ -200,6 +211,23 @@ def is_of(record: dict[str, Any], kernel: str | None) -> bool:
     return kernel is None or fnmatch.fnmatchcase(str(record.get("kernel") or ""), kernel)
 
 
+def kernels(store: Store | None) -> list[str]:
+    """The names of the kernels of which there is a trial."""
+    found = {str(record.get("kernel") or "") for _, record in store.entries()} if store is not None else set()
+    return sorted(found - {""})
+
+
+def nothing(kernel: str | None, names: list[str], path: str) -> str:
+    """That there is no trial, and of which kernels there are some."""
+    if kernel is None:
+        return f"no trial is kept in {path}"
+    text = f"no trial of {kernel!r} is kept in {path}"
+    if not names:
+        return text
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{text}; there are some of {', '.join(map(output.printable, names[:MOST_NAMES]))}{more}"
+
+
 def moment(record: dict[str, Any]) -> float | None:
     """When it was kept, in unix seconds, if it says so."""
     when = record.get("when")
@@ -212,6 +240,7 @@ def line(record: dict[str, Any]) -> list[str]:
     return [
         time.strftime("%Y-%m-%d %H:%M", time.localtime(when)) if when is not None else "-",
         *(str(record.get(name) or "-") for name in ("kernel", "backend", "device")),
+        os.path.basename(str(record.get("source") or "")) or "-",
         record["ending"],
         f"{time_us:,.3f}" if time_us is not None else "-",
         config,

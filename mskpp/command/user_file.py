@@ -76,13 +76,15 @@ def functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 
 def required(function: Callable[..., Any]) -> list[str]:
-    """The parameters that a call must give."""
+    """The parameters that a call must give; of a tuned function without those that its space gives."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some written in C do not say
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in optional]
+    needed = [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in optional]
+    given: frozenset[str] = getattr(function, "__mskpp_given__", frozenset())
+    return [name for name in needed if name not in given]
 
 
 def users_part(trace: TracebackType | None, path: str) -> TracebackType | None:

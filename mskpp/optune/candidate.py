@@ -8,13 +8,17 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mskpp.errors import CompileError, LaunchError, TimeLimitError
+from mskpp.errors import CompileError, LaunchError, MskppError, TimeLimitError
 from mskpp.optune.measure import Interval, interval
 from mskpp.optune.outputs import WrongResultError
 from mskpp.optune.results import MEASURED, NOT_TRIED, Trial
 from mskpp.optune.space import Config
 
 ERROR_LINE = re.compile(r"\b(?:fatal )?error\b ?:", re.IGNORECASE)
+
+
+class ProgramError(MskppError, RuntimeError):
+    """A program that ended by itself, and says or shows that something is wrong."""
 
 
 @dataclass
@@ -27,6 +31,8 @@ class Candidate:
     predicted: float | None = None  # us
     known: Interval | None = None  # its time, from the store
     from_store: bool = False
+    verdicts: list[str] = field(default_factory=list)  # for which its output was right (Outputs.verdict)
+    group: str = ""  # of those whose outputs were found equal; "" where nothing was compared
     library: Path | None = None  # compiled
     compile_seconds: float = 0.0
     samples: list[float] = field(default_factory=list)  # us
@@ -78,6 +84,8 @@ class Candidate:
 def ending_of(error: BaseException) -> str:
     if isinstance(error, WrongResultError):
         return "wrong result"
+    if isinstance(error, ProgramError):
+        return "failed"
     if isinstance(error, TimeLimitError):
         return "timed out"
     if isinstance(error, CompileError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import functools
+import inspect
 import io
 import json
 import os
@@ -23,9 +24,11 @@ from mskpp.launcher import checks
 from mskpp.log import logger
 from mskpp.optune import targets
 from mskpp.optune.live import Live
+from mskpp.optune.names import name_of
 from mskpp.optune.plan import Plan, Wishes
 from mskpp.optune.recorder import Recording, record, replay
-from mskpp.optune.results import NOT_TRIED, Trial, TuneResult, causes, plain
+from mskpp.optune.reference import Reference
+from mskpp.optune.results import NOT_TRIED, Trial, TuneResult, causes, encodable, plain
 from mskpp.optune.space import Space
 from mskpp.optune.tuner import Course, Search
 
@@ -137,22 +140,24 @@ def autotune(
         seed=seed,
         trials=trials,
         seconds=seconds,
-        reference=reference,
+        reference=Reference(reference, who) if callable(reference) else reference,
         memory_bytes=memory_bytes,
         predict=predict,
         top_k=top_k,
         executor=executor,
         store=store,
         flush_cache=flush_cache,
+        model=backend == MODEL,
     )
 
     def tune(plan: Plan, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> TuneResult:
-        found = Space(configs, space, where, who)
-        if backend == MODEL:
+        found = Space(configs, space, where, who, cpp=not plan.model)
+        if plan.model:
             return explore(found, plan, function, args, keywords)
+        check_call(function, args, keywords, found, who)
         return search(record(function, args, keywords, who), found, plan, function, args, keywords)
 
-    return decorator(plan, tune)
+    return decorator(plan, tune, names_in(configs, space) if plan.model else frozenset())
 
 
 def autotune_v2(
@@ -199,10 +204,41 @@ def autotune_v2(
 
     def tune(plan: Plan, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> TuneResult:
         found = Space(configs, space, where, who)
+        check_call(function, args, keywords, found, who)
         recording = record(function, args, keywords, who, program=True)
         return search(recording, found, plan, function, args, keywords)
 
     return decorator(plan, tune)
+
+
+def names_in(configs: object, space: object) -> frozenset[str]:
+    """The names that configurations give values to, as far as what was given can be read."""
+    given = [space, *(configs if isinstance(configs, Sequence) else ())]
+    return frozenset(name for one in given if isinstance(one, Mapping) for name in one if isinstance(name, str))
+
+
+def check_call(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], space: Space, who: str) -> None:
+    """ArgumentError where the call leaves out arguments that have the names of the space: those are not arguments of a
+    function that launches a kernel."""
+    try:
+        signature = inspect.signature(function)
+        given = signature.bind_partial(*args, **keywords).arguments
+    except (TypeError, ValueError):  # Python says it when the function is called
+        return
+    names = space.names()
+    needed = [
+        name
+        for name, one in signature.parameters.items()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) and name not in given
+    ]
+    found = [name for name in needed if name in names]
+    if found:
+        what = "a kernel" if who == "autotune" else "a program"
+        cure = ' A function that models a kernel takes them with backend="model"' if who == "autotune" else ""
+        raise ArgumentError(
+            f"{who}: {name_of(function)} has the parameters {', '.join(found)}, which the call does not give; the "
+            f"space puts their values into the source of {what}, so the function must do without them.{cure}"
+        )
 
 
 def check_use(who: str, configs: object) -> None:
@@ -213,7 +249,9 @@ def check_use(who: str, configs: object) -> None:
 Tune = Callable[[Plan, Any, "tuple[Any, ...]", "dict[str, Any]"], TuneResult]
 
 
-def decorator(plan: Plan, tune: Tune) -> Callable[[Function], Callable[..., TuneResult]]:
+def decorator(
+    plan: Plan, tune: Tune, given: frozenset[str] = frozenset()
+) -> Callable[[Function], Callable[..., TuneResult]]:
     def decorate(function: Function) -> Callable[..., TuneResult]:
         @functools.wraps(function)
         def tuned(*args: Any, **keywords: Any) -> TuneResult:
@@ -221,6 +259,7 @@ def decorator(plan: Plan, tune: Tune) -> Callable[[Function], Callable[..., Tune
             return tune(plan if over is None else over.wishes.changed(plan), function, args, keywords)
 
         tuned.__mskpp_tuned__ = True  # type: ignore[attr-defined]
+        tuned.__mskpp_given__ = given  # type: ignore[attr-defined]  # parameters that the call need not give
         return tuned
 
     return decorate
@@ -315,9 +354,16 @@ def lines(result: TuneResult, unit: str) -> Iterator[str]:
         yield f"Best config: No.{result.best.number}"
         if len(result.ties) > 1:
             yield f"Not to be told apart: {', '.join(f'No.{number}' for number in result.ties)}"
+    known = sum(trial.known for trial in result)
+    if known:
+        yield f"Known from the store: {known} of {len(result)}"
     if not result.complete:
-        untried = sum(trial.ending == NOT_TRIED for trial in result)
-        yield "The search is incomplete" + (f"; {untried} were not tried" if untried else "")
+        tried = sum(trial.ending != NOT_TRIED for trial in result)
+        untried = len(result) - tried
+        if result.size is not None:
+            yield f"The search is incomplete: {tried:,} of at most {result.size:,} were tried"
+        else:
+            yield "The search is incomplete" + (f"; {untried:,} were not tried" if untried else "")
 
 
 def show(result: TuneResult, unit: str) -> None:
@@ -347,5 +393,5 @@ def write_table(result: TuneResult, recording: Recording) -> None:
     stem = f"MSKPP_AUTOTUNE_RESULTS_{time.strftime('%Y%m%d%H%M%S')}"
     names = (f"{stem}{end}.csv" for end in ("", *(f"_{number}" for number in range(1, 1000))))
     name = next(name for name in names if not os.path.lexists(name))
-    checks.write_file(name, text.getvalue(), "autotune_v2")
+    checks.write_file(name, encodable(text.getvalue()), "autotune_v2")
     logger.info("autotune_v2: the times are in %s", name)

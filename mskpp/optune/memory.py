@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier searches found, from the store, and what this one finds, into it."""
+"""What earlier searches found, from the store, and what this one finds, into it.
+
+A time is known by all that it depends on. That an output is right depends on more: a record has the verdicts under
+which it was found right (what the reference left, or what the arguments held), and the group of those whose outputs
+were found equal, which may stand for one another. What was compared with nothing is not kept.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from mskpp import __version__
+from mskpp.errors import InputError
 from mskpp.launcher import backend as backends
 from mskpp.launcher.record import Moment
 from mskpp.log import logger
@@ -25,10 +33,15 @@ from mskpp.optune.targets import Target
 
 # Failures of the machine, which another time need not come back.
 PASSING = re.compile(
-    r"No space left|Cannot allocate|out of memory|memory exhausted|Killed|signal 9|SIGKILL|Too many open files"
-    r"|Resource temporarily unavailable|supervisor",
+    r"No space left|File too large|quota exceeded|Input/output error|Cannot allocate|out of memory|memory exhausted"
+    r"|Killed|Terminated|Hangup|SIG(?:KILL|TERM|HUP|INT|XCPU|XFSZ)|Too many open files|supervisor"
+    r"|Resource temporarily unavailable",
     re.IGNORECASE,
 )
+
+ALONE = "alone"  # the group of one that was the only configuration there was
+MOST_VERDICTS = 8  # of a candidate
+MOST_COMPARED = 10_000
 
 
 class Memory:
@@ -71,8 +84,13 @@ class Memory:
             "run": target.recording.keywords.get("timeout"),
             "memory": plan.memory_bytes,
         }
-        self._judged_by_others = plan.reference is None
-        self._others = {"others": space.identity()}
+        self._is_alone = space.size == 1
+        self._verdict = target.verdict()
+        by_others = plan.reference is None and self._verdict is not None
+        # Who is wrong by comparison depends on who else was there; known beforehand where all will be.
+        self._others = compared(space, plan) if by_others else ""
+        self._wrong = {"verdict": self._verdict, "others": self._others}
+        self._group = os.urandom(16).hex() if by_others else f"reference {self._verdict}"
         self._about = {
             "kernel": target.name,
             "backend": target.backend,
@@ -115,13 +133,15 @@ class Memory:
         """Gives the candidate the ending it had, if it is known."""
         if self._read is None:
             return False
-        for limits in (None, self._limits, self._others):
+        for limits in (None, self._limits, self._wrong):
             record = self._store.get(self._key(candidate, self._read, limits))
-            if record is not None:
+            if record is not None and self._is_of_use(record):
                 candidate.ending = record["ending"]
                 candidate.reason, candidate.log = record["reason"], record["log"]
                 candidate.compile_seconds = record.get("compile_seconds", 0.0)
                 candidate.from_store = True
+                candidate.verdicts = [str(one) for one in record.get("verdicts", [])]
+                candidate.group = str(record.get("group", ""))
                 if candidate.ending == MEASURED:
                     candidate.known = Interval(
                         record["time_us"], record["low_us"], record["high_us"], record["samples"]
@@ -129,12 +149,33 @@ class Memory:
                 return True
         return False
 
-    def keep(self, candidate: Candidate) -> None:
-        """Puts a finished candidate into the store, unless it is there as it is, or its failure may pass."""
-        if candidate.from_store or not may_last(candidate):
+    def _is_of_use(self, record: Mapping[str, Any]) -> bool:
+        alone = record["ending"] == MEASURED and record.get("group") == ALONE
+        return not alone or (self._is_alone and self._verdict in record.get("verdicts", []))
+
+    def is_right(self, candidate: Candidate) -> bool:
+        """Whether its output was found right for these arguments and this reference."""
+        return self._verdict is None or self._verdict in candidate.verdicts
+
+    def confirm(self, candidate: Candidate) -> None:
+        """Its output was found right here too."""
+        candidate.from_store = False
+        self.keep(candidate, compared=True)
+        candidate.from_store = True
+
+    def keep(self, candidate: Candidate, *, compared: bool) -> None:
+        """Puts a finished candidate into the store, unless it is there as it is, its failure may pass, or a good output
+        was not ``compared`` with anything."""
+        if candidate.from_store or self._executed_elsewhere or not self._may_last(candidate):
             return
+        if candidate.good and self._verdict is not None:
+            if not compared and not self._is_alone:
+                return
+            if self._verdict not in candidate.verdicts:
+                candidate.verdicts = [*candidate.verdicts[-MOST_VERDICTS + 1 :], self._verdict]
+            candidate.group = candidate.group or (self._group if compared else ALONE)
         trial = candidate.trial()
-        state = (trial.ending, trial.time_us, trial.samples)
+        state = (trial.ending, trial.time_us, trial.samples, candidate.group, *candidate.verdicts)
         read = self._digest(candidate)
         if read is None or self._kept.get(candidate.number) == state:
             return
@@ -142,33 +183,58 @@ class Memory:
         for name in ("number", "known", "elapsed_seconds", "predicted_us"):
             del record[name]
         limits = self._limits_of(candidate)
-        record.update(self._about, when=time.time(), limited=limits is not None)
+        record.update(
+            self._about,
+            when=time.time(),
+            limited=limits is not None,
+            verdicts=candidate.verdicts,
+            group=candidate.group,
+        )
         if candidate.number in self._kept:  # it was good until it was judged
             self._store.forget(self._key(candidate, read))
         self._store.put(self._key(candidate, read, limits), record)
         self._kept[candidate.number] = state
 
+    def _may_last(self, candidate: Candidate) -> bool:
+        """Whether it would end so again."""
+        if candidate.ending == "wrong result":
+            return self._others is not None
+        if candidate.ending in ("crashed", "timed out") and self._verdict is None:
+            return False  # a program, which may have missed a file
+        return may_last(candidate)
+
     def _limits_of(self, candidate: Candidate) -> object:
         """On what else the ending depends than on the candidate."""
-        if candidate.ending == "wrong result" and self._judged_by_others:
-            return self._others
+        if candidate.ending == "wrong result":
+            return self._wrong
         crashed = candidate.ending in ("crashed", "does not compile") and self._limits["memory"] is not None
         return self._limits if candidate.ending == "timed out" or crashed else None
 
     def drop(self, candidate: Candidate) -> None:
         """Forgets what is known of it."""
         if self._read is not None:
-            for limits in (None, self._limits, self._others):
+            for limits in (None, self._limits, self._wrong):
                 self._store.forget(self._key(candidate, self._read, limits))
         self._kept.pop(candidate.number, None)
 
 
 def may_last(candidate: Candidate) -> bool:
-    """Whether it would end so again."""
+    """Whether a candidate that was not found wrong would end so again."""
     if candidate.good:
         return True
-    if candidate.suspect or candidate.ending not in ("does not compile", "crashed", "timed out", "wrong result"):
+    if candidate.suspect or candidate.ending not in ("does not compile", "crashed", "timed out"):
         return False
     if candidate.ending == "does not compile" and not ERROR_LINE.search(candidate.log):
         return False
-    return candidate.ending == "wrong result" or not PASSING.search(candidate.log)
+    return not PASSING.search(candidate.log)
+
+
+def compared(space: Space, plan: Plan) -> str | None:
+    """A digest of the configurations that will be compared with each other; None where that is not known."""
+    if plan.trials is not None or plan.seconds is not None or plan.top_k is not None or space.size > MOST_COMPARED:
+        return None
+    configs = [space.config(number) for number in range(space.size)]
+    try:
+        return hashlib.sha256(repr([config for config in configs if space.allowed(config)]).encode()).hexdigest()
+    except InputError:  # the condition raises, which the search will come to
+        return None

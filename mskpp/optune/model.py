@@ -20,6 +20,7 @@ from mskpp.errors import InputError
 from mskpp.launcher import process
 from mskpp.log import logger
 from mskpp.optune.folder import PrivateFolder
+from mskpp.optune.names import check_names, name_of
 from mskpp.optune.nursery import Failure, time_of
 from mskpp.optune.plan import Plan
 from mskpp.optune.pool import MOST_AHEAD, SECONDS_EACH, Numbered, Outcome, Pool
@@ -31,7 +32,6 @@ from mskpp.report.result import Result
 
 BACKEND = "model"
 MOST_LOGS = 1000  # different ones that are kept; after them failures have their reason alone
-SHOWN = 12  # parameters in a message
 
 
 class Evaluation:
@@ -149,50 +149,6 @@ def modelled(
         return time_of(chip.result.duration_us)
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def check_names(
-    function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], space: Space, who: str
-) -> None:
-    """InputError, with the function's parameters, where it does not take the names of the space as keywords."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a built-in one does not tell
-        return
-    seen = set()
-    for config in space.samples():
-        names = tuple(config)
-        if names in seen:
-            continue
-        seen.add(names)
-        for name in names:
-            check_name(signature, name, args, keywords, f"{who}: {name_of(function)}")
-        try:
-            signature.bind(*args, **{**keywords, **config})
-        except TypeError as error:
-            given = ", ".join([*keywords, *names])
-            raise InputError(f"{who}: {name_of(function)}: {error}; the call and the space give {given}") from None
-
-
-def check_name(
-    signature: inspect.Signature, name: str, args: Sequence[Any], keywords: Mapping[str, Any], who: str
-) -> None:
-    parameters = signature.parameters
-    kinds = [one.kind for one in parameters.values()]
-    one = parameters.get(name)
-    if one is not None and one.kind == one.POSITIONAL_OR_KEYWORD:
-        given = name in keywords or list(parameters).index(name) < len(args)
-    elif (one is not None and one.kind == one.KEYWORD_ONLY) or inspect.Parameter.VAR_KEYWORD in kinds:
-        given = name in keywords
-    else:
-        told = ", ".join([*list(parameters)[:SHOWN], *(["..."] if len(parameters) > SHOWN else [])]) or "none"
-        raise InputError(f"{who} takes no keyword {name!r}; its parameters are: {told}")
-    if given:
-        raise InputError(f"{who}: {name!r} is given in the call and in the space; leave it out of one")
-
-
 @contextlib.contextmanager
 def pool_of(
     evaluation: Evaluation,
@@ -231,7 +187,7 @@ class Exploration:
         workers: int | None = None,
         seconds_each: float = SECONDS_EACH,
     ) -> None:
-        check_names(function, args, keywords, space, plan.who)
+        check_names(function, args, keywords, space.samples(), plan.who)
         self._evaluation = Evaluation(function, args, keywords)
         self._space = space
         self._plan = plan
@@ -259,7 +215,8 @@ class Exploration:
         best = min((trial.time_us for trial in ordered if trial.time_us is not None), default=None)
         ties = () if best is None else tuple(trial.number for trial in ordered if trial.time_us == best)
         seconds = self._seconds or time.monotonic() - self._began
-        return TuneResult(ordered, BACKEND, name_of(self._evaluation.function), ties, self._complete, seconds)
+        name = name_of(self._evaluation.function)
+        return TuneResult(ordered, BACKEND, name, ties, self._complete, seconds, size=self._space.size)
 
     def _search(self, course: Course) -> None:
         evaluation, plan = self._evaluation, self._plan
@@ -274,8 +231,14 @@ class Exploration:
                 walk.tell(number, trial.time_us)
                 course.ended(trial)
             if pool.broken:
-                logger.warning("%s: the executor can do no more, which ends the search: %s", plan.who, pool.broken)
-        self._complete = walk.complete and not self._open and not self._stop.is_set
+                logger.warning(
+                    "%s: the executor can do no more, which ends the search: %s; %d configurations that it had are not "
+                    "tried",
+                    plan.who,
+                    pool.broken,
+                    len(self._open),
+                )
+        self._complete = walk.complete and not self._open and not self._stop.is_set and not pool.broken
         self._seconds = time.monotonic() - self._began
 
     def _wanted(self, walk: Walk) -> Iterator[Numbered]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -104,6 +105,17 @@ def contents(value: Any) -> list[Any]:
     return [bytes(value)] if is_memory(value) else []
 
 
+def digest_of(part: Any) -> bytes:
+    """Of one of contents()."""
+    if isinstance(part, bytes):
+        data = b"bytes" + part
+    elif isinstance(part, list):
+        data = b"list" + repr(part).encode()
+    else:
+        data = f"{part.dtype} {part.shape}".encode() + part.tobytes()
+    return hashlib.sha256(data).digest()
+
+
 def differing(got: Any, wanted: Any) -> str:
     """How two contents differ beyond the accuracy of their type; "" when they do not."""
     if isinstance(got, bytes):
@@ -153,16 +165,27 @@ class Outputs:
         self._is_scratch = is_scratch
         self._kinds: list[Kind] = []
         self._strangers: list[int] = []
+        self._given = [contents(value) for value in arguments.fresh()]
         self._wanted: list[list[Any]] | None = None
         if reference is not None:
             wanted = arguments.fresh()
             reference(*wanted)
             self._wanted = [contents(value) for value in wanted]
-            if not self._difference(self._wanted, [contents(value) for value in arguments.fresh()]):
+            if not self._difference(self._wanted, self._given):
                 logger.warning(
                     "autotune: reference left its arguments as they were; it must write the results into them. Where "
                     "they hold the results already, a kernel that does nothing counts as right"
                 )
+
+    def verdict(self) -> str:
+        """The same where a candidate that was right is right again: a digest of what the reference leaves; without
+        one, of what the arguments hold."""
+        found = hashlib.sha256(b"others" if self._wanted is None else b"reference")
+        for number, parts in enumerate(self._given if self._wanted is None else self._wanted):
+            if not self._is_scratch[number]:
+                for part in parts:
+                    found.update(digest_of(part))
+        return found.hexdigest()
 
     def _difference(self, got: list[list[Any]], wanted: list[list[Any]], whose: str = "") -> str:
         for number, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mskpp.launcher import checks
-from mskpp.optune.results import MEASURED, NOT_TRIED, Trial, TuneResult
+from mskpp.optune.results import MEASURED, NOT_TRIED, Trial, TuneResult, encodable
 from mskpp.report.page import Html, joined, json_text, page, shortened, tag
 
 FILES = Path(__file__).with_name("page_files")
@@ -30,6 +30,7 @@ MOST_CATEGORIES = 30  # of a name's values, unless they are numbers
 MOST_NUMBERS = 48  # of a name's numbers; more are put into ranges
 RANGES = 32
 MOST_CAUSES = 100
+FEW_SAMPLES = 3  # fewer give no bounds
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
@@ -56,7 +57,7 @@ LIMITS = (
 
 def write_page(result: TuneResult, path: str | Path) -> None:
     """The page of a tuning (0600), whole or not at all. Raises what checks.write_file does, for example FileError."""
-    checks.write_file(path, page_of(result), "to_html")
+    checks.write_file(path, encodable(page_of(result)), "to_html")
 
 
 def page_of(result: TuneResult) -> str:
@@ -133,6 +134,7 @@ class View:
             "notTried": NOT_TRIED,
             "timed": self.timed,
             "seconds": _figure(self.result.seconds),
+            "fewSamples": FEW_SAMPLES,
             "best": best.number if best else None,
             "ties": list(self.result.ties[: limits.trials]),
             "correlation": _figure(self.result.correlation),
@@ -418,7 +420,7 @@ def headline(view: View) -> Html:
     state, kind = ("complete", "good") if result.complete else ("incomplete", "warn")
     figures = []
     if best is not None:
-        bounds = f"{time_text(best.low_us)} to {time_text(best.high_us)} µs" if best.samples > 1 else None
+        bounds = f"{time_text(best.low_us)} to {time_text(best.high_us)} µs" if best.samples >= FEW_SAMPLES else None
         figures.append(figure("Best time", f"{time_text(best.time_us)} µs", bounds, "best"))
         ratio = (view.slowest or 0.0) / best.time_us if best.time_us else 0.0
         text = f"{ratio:,.2f} ×" if ratio else "–"
@@ -494,7 +496,11 @@ def best_section(view: View, best: Trial) -> Html:
 def footer(data: dict[str, Any]) -> Html:
     from mskpp import __version__
 
-    parts = [tag("p", f"Times are medians, with the bounds that hold them with 95 % confidence. mskpp {__version__}")]
+    text = (
+        "Times are medians of their samples; from three samples on with bounds that hold the median with up to 95 % "
+        "confidence, of fewer than six samples their range."
+    )
+    parts = [tag("p", f"{text} mskpp {__version__}")]
     if data["leftOut"]:
         items = [tag("li", text) for text in data["leftOut"]]
         parts.insert(0, tag("div", "Not on this page:", tag("ul", *items), class_="note", id="left-out"))

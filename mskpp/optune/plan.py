@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields
@@ -36,6 +36,7 @@ class Plan:
     executor: Executor | None = None
     store: bool = True
     flush_cache: bool = False
+    model: bool = False  # a function that models a kernel is searched
 
     def __post_init__(self) -> None:
         who = self.who
@@ -51,10 +52,13 @@ class Plan:
             if value is not None:
                 whole_number(value, f"{who}: {name}", least, most)
         self._check_devices()
+        if self.model:
+            self._check_model()
         if self.strategy is not None and self.strategy not in ORDERS:
             raise InputError(f"{who}: strategy is {self.strategy!r}; allowed are {', '.join(map(repr, ORDERS))}")
-        if self.seconds is not None and not (is_number(self.seconds) and self.seconds > 0):
-            raise InputError(f"{who}: seconds is {self.seconds!r}; it must be a number above 0")
+        if self.seconds is not None and not (is_number(self.seconds) and 0 < self.seconds <= MOST):
+            given = shortened(self.seconds)
+            raise InputError(f"{who}: seconds is {given}; it must be a number above 0, and at most 2^63-1")
         for name in ("reference", "predict"):
             value = getattr(self, name)
             if value is not None and not callable(value):
@@ -78,8 +82,27 @@ class Plan:
             raise InputError(f"{who}: device_ids has {len(numbers)} items; it must have 1 to 100, each once")
         object.__setattr__(self, "device_ids", numbers)
 
+    def _check_model(self) -> None:
+        """What only a kernel that is compiled has."""
+        for name, is_given in (
+            ("predict", self.predict is not None),
+            ("top_k", self.top_k is not None),
+            ("reference", self.reference is not None),
+            ("flush_cache", self.flush_cache is not False),
+            ("strategy", self.strategy == "model-ranked"),
+            ("device_ids", self.device_ids != (0,)),
+        ):
+            if is_given:
+                value: Any = getattr(self, name)
+                shown = str(getattr(value, "__name__", shortened(value)))
+                raise InputError(
+                    f'{self.who}: {name} is {shown}, which is for kernels that are compiled; backend="model" compiles '
+                    f"and runs none: leave out {name} or backend"
+                )
+
     def _check_predictions(self) -> None:
-        who, k = self.who, self.top_k
+        who, k = self.who, plain_number(self.top_k)
+        object.__setattr__(self, "top_k", k)
         if self.predict is None:
             for name, given in (("top_k", k is not None), ("strategy", self.strategy == "model-ranked")):
                 if given:
@@ -90,8 +113,10 @@ class Plan:
             return
         if not is_number(k):
             raise ArgumentError(f"{who}: top_k is {type(k).__name__}; it must be a number")
-        if not (k >= 1 if isinstance(k, int) else 0 < k < 1):
-            raise InputError(f"{who}: top_k is {k!r}; it must be an int from 1, or a share between 0.0 and 1.0")
+        if not (1 <= k <= MOST if isinstance(k, int) else 0 < k < 1):
+            raise InputError(
+                f"{who}: top_k is {shortened(k)}; it must be an int from 1, or a share between 0.0 and 1.0"
+            )
 
     @property
     def order(self) -> str:
@@ -100,7 +125,25 @@ class Plan:
 
 
 def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def plain_number(value: Any) -> Any:
+    """Integers and floats of numpy as those of Python; all else as it is."""
+    if isinstance(value, bool | float) or value is None or getattr(value, "ndim", 0):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        return float(value) if kind == "f" else value
+
+
+def shortened(value: object) -> str:
+    """The value for a message; a number of thousands of digits has no text in Python."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length():,} bits"
+    return repr(value)
 
 
 @dataclass(frozen=True)

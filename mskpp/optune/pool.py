@@ -14,7 +14,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from typing import Any
 
 from mskpp.errors import ArgumentError, LaunchError
@@ -134,7 +134,7 @@ class Pool:
         self._again: deque[Numbered] = deque()  # were given to a worker that ended before their turn
         self._stack = contextlib.ExitStack()
         self.broken = ""
-        """Why the executor can do no more; what was left then has no outcome."""
+        """Why the executor can do no more; what it had then has no outcome."""
 
     def __enter__(self) -> Pool:
         self._selector = self._stack.enter_context(selectors.DefaultSelector())
@@ -371,19 +371,25 @@ class Pool:
                         break
                     try:
                         future = executor.submit(evaluated_chunk, forms[0], [config for _, config in items])
-                    except RuntimeError as error:  # BrokenExecutor, or it was shut down
-                        self.broken = f"{type(error).__name__}: {error}"
+                    except Exception as error:  # it is broken or was shut down, or whatever its class raises
+                        self.broken = reason_of(error)
                         break
                     flying[future] = forms[0], items
                 if not flying:
                     return
                 for future in wait(flying, LOOK_SECONDS, FIRST_COMPLETED).done:
                     form, items = flying.pop(future)
-                    failure = future.exception()
+                    cancelled = CancelledError("it cancelled what it was given")
+                    failure = cancelled if future.cancelled() else future.exception()
                     if failure is None:
-                        outcomes, seconds = future.result()
-                        self._rate.add(seconds, len(items))
-                        yield from zip((number for number, _ in items), outcomes, strict=True)
+                        answer = answer_of(future.result(), len(items))
+                        if answer is None:
+                            self.broken = "it answered with something else than the results of what it was given"
+                            continue
+                        self._rate.add(answer[1], len(items))
+                        yield from zip((number for number, _ in items), answer[0], strict=True)
+                    elif isinstance(failure, BrokenExecutor | CancelledError):  # through no fault of what it had
+                        self.broken = reason_of(failure)
                     elif is_about_pickling(failure):
                         if form is forms[0]:
                             forms.pop(0)
@@ -391,8 +397,6 @@ class Pool:
                             raise self._cannot_be_sent(failure)
                         self._again.extendleft(reversed(items))
                     else:
-                        if isinstance(failure, BrokenExecutor):
-                            self.broken = f"{type(failure).__name__}: {failure}"
                         reason = f"its executor failed: {type(failure).__name__}: {failure}".splitlines()[0]
                         yield from ((number, Failure("crashed", reason, reason)) for number, _ in items)
         finally:
@@ -418,6 +422,23 @@ def evaluated_chunk(function: Function, configs: Sequence[Any]) -> tuple[list[Ou
     """What an executor does: the outcomes, and how long they took."""
     began = time.monotonic()
     return [evaluated_one(function, config) for config in configs], time.monotonic() - began
+
+
+def answer_of(answer: Any, count: int) -> tuple[list[Outcome], float] | None:
+    """What evaluated_chunk() gave for so many configurations; None of what it cannot have given."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        return None
+    outcomes, seconds = answer
+    if not isinstance(outcomes, list | tuple) or len(outcomes) != count or not isinstance(seconds, int | float):
+        return None
+    if not all(isinstance(one, int | float | Failure) for one in outcomes):
+        return None
+    return list(outcomes), seconds
+
+
+def reason_of(error: BaseException) -> str:
+    """One line."""
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
 
 
 def is_about_pickling(error: BaseException) -> bool:

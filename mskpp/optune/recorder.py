@@ -77,10 +77,10 @@ class Recorder:
 
     def compiled(self, compilation: Compilation, *, shared: bool) -> Any:
         if self._program:
-            return None if shared else StandIn(compilation, self)
+            return None if shared else StandIn(placed(compilation), self)
         if not shared:
             raise StateError(f"{self._who}: the function compiles a program; autotune_v2 tunes those")
-        return StandIn(compilation, self)
+        return StandIn(placed(compilation), self)
 
     def launched(self, compilation: Compilation, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         if self._launch is None:  # a function may go on after Launched, and launch again
@@ -89,17 +89,20 @@ class Recorder:
     def recording(self) -> Recording:
         """What was noted. StateError when the function did not launch what is tuned."""
         if self._launch is None:
-            what = (
-                "ran no program; it must call compile_executable() and executable(...)"
-                if self._program
-                else "launched no kernel; it must call compile() and kernel[blockdim](...)"
+            if self._program:
+                raise StateError(
+                    f"{self._who}: the function ran no program; it must call compile_executable() and executable(...), "
+                    "itself or through others; compile_executable() must be called in the function, not before it"
+                )
+            raise StateError(
+                f"{self._who}: the function launched no kernel; it must call compile() and kernel[blockdim](...), itself "
+                "or through others; compile() must be called in the function, not before it; a function that models a "
+                'kernel needs backend="model"'
             )
-            raise StateError(f"{self._who}: the function {what}, itself or through others")
         compilation, args, keywords = self._launch
         if self._program:
             check_run(keywords, self._who)
-            absolute = replace(compilation, source=os.path.abspath(compilation.source))
-            return Recording(None, None, absolute, args, keywords)
+            return Recording(None, None, compilation, args, keywords)
         found = self._generated.get(os.path.realpath(compilation.source))
         if found is None or not isinstance(found[0], KernelInvokeConfig):
             raise StateError(
@@ -108,6 +111,16 @@ class Recorder:
             )
         check_keywords(keywords, f"{self._who}: {found[0].kernel_name}")
         return Recording(found[0], found[1], compilation, args, keywords)
+
+
+def placed(compilation: Compilation) -> Compilation:
+    """With absolute paths: the function may change its folder before it launches."""
+    script = compilation.build_script
+    return replace(
+        compilation,
+        build_script=os.path.abspath(script) if isinstance(script, str | os.PathLike) else script,
+        source=os.path.abspath(compilation.source),
+    )
 
 
 def check_run(keywords: Mapping[str, Any], who: str) -> None:

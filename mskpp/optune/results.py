@@ -7,8 +7,9 @@ import csv
 import functools
 import io
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ class TuneResult:
 
     ``ties``: numbers whose times cannot be told from the best's, the best first. ``complete``: every configuration was
     tried; else a budget, ``top_k`` or an interrupt ended the search. ``correlation``: Spearman's, of predicted and
-    measured times; None without predictions, and of fewer than three.
+    measured times; None without predictions, and of fewer than three. ``size``: how many configurations the space has
+    at most, those included that its condition refuses; None where it is not known.
     """
 
     trials: tuple[Trial, ...]
@@ -66,6 +68,7 @@ class TuneResult:
     complete: bool = True
     seconds: float = 0.0
     correlation: float | None = None
+    size: int | None = None
 
     @functools.cached_property
     def _by_number(self) -> dict[int, Trial]:
@@ -108,14 +111,14 @@ class TuneResult:
         """A flat dict for each trial: its figures, then its configuration with the names as they are."""
         out = []
         for trial in self.trials:
-            row = asdict(trial)
+            row = values_of(trial)
             config = row.pop("config")
             out.append({**row, **{f"config.{name}": value for name, value in config.items()}})
         return out
 
     def json(self) -> str:
         """The whole result; ``schema`` changes when the meaning of a field does."""
-        return json.dumps(
+        text = json.dumps(
             {
                 "schema": SCHEMA,
                 "kernel": self.kernel,
@@ -123,13 +126,15 @@ class TuneResult:
                 "complete": self.complete,
                 "seconds": self.seconds,
                 "correlation": self.correlation,
+                "size": self.size,
                 "ties": list(self.ties),
-                "trials": [asdict(trial) for trial in self.trials],
+                "trials": [{**values_of(trial), "config": plain(trial.config)} for trial in self.trials],
             },
             indent=1,
             ensure_ascii=False,
             default=plain,
         )
+        return encodable(text)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The rows as CSV with a header; also written to ``path`` (0600) when it is given."""
@@ -139,11 +144,12 @@ class TuneResult:
         writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+        found = encodable(text.getvalue())
         if path is not None:
             from mskpp.launcher import checks
 
-            checks.write_file(path, text.getvalue(), "to_csv")
-        return text.getvalue()
+            checks.write_file(path, found, "to_csv")
+        return found
 
     def to_html(self, path: str | Path) -> None:
         """A page with the search's course, the effect of each name, and all trials; it needs no network."""
@@ -162,9 +168,30 @@ class TuneResult:
         return pandas.DataFrame(self.rows())
 
 
+def values_of(trial: Trial) -> dict[str, Any]:
+    """Its fields by name. The values of its configuration are not copied: they may be of any class."""
+    return {one.name: getattr(trial, one.name) for one in fields(trial)}
+
+
 def plain(value: Any) -> Any:
-    """What json cannot write by itself: numpy scalars."""
-    return value.item() if hasattr(value, "item") else str(value)
+    """As JSON has it: lists of tuples, numbers of numpy scalars, and texts of all that it lacks."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "dtype"):
+        found = value.tolist() if hasattr(value, "tolist") else value.item()
+        return found if hasattr(found, "dtype") else plain(found)
+    return str(value)
+
+
+def encodable(text: str) -> str:
+    """With an escape in place of each half of a surrogate pair, which has no form in a file."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def causes(trials: Sequence[Trial]) -> str:

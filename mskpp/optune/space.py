@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mskpp.errors import ArgumentError, InputError
+from mskpp.log import logger
+from mskpp.optune.names import check_names
 from mskpp.optune.tunable import value_text
 
 Config = dict[str, Any]
@@ -29,6 +31,7 @@ class Space:
         configs: a list of dicts, each a configuration; or None.
         space: a dict of names to lists of values, of which every combination is meant; or None.
         where: called with each configuration as keywords; those for which it is false are left out.
+        cpp: values are put into a source, so that each must have a text in C++; else they may be anything.
     """
 
     def __init__(
@@ -37,22 +40,28 @@ class Space:
         space: Mapping[str, Sequence[Any]] | None,
         where: Callable[..., bool] | None,
         who: str,
+        *,
+        cpp: bool = True,
     ) -> None:
         if (configs is None) == (space is None):
             raise ArgumentError(f"{who}: give either configs, a list of dicts, or space, a dict of names to values")
         self._who = who
         self._where = where
+        self.gave_up = False
+        """Whether numbers() ended early, after refusals in a row."""
         if where is not None and not callable(where):
             raise ArgumentError(f"{who}: where is {type(where).__name__}; it must be a function of the names")
         if configs is not None:
-            self._configs: list[Config] | None = checked_configs(configs, who)
+            self._configs: list[Config] | None = checked_configs(configs, who, cpp)
             self._names: list[str] = []
             self._values: list[list[Any]] = []
             self.size = len(self._configs)
         else:
             self._configs = None
-            self._names, self._values = checked_space(space or {}, who)
+            self._names, self._values = checked_space({} if space is None else space, who, cpp)
             self.size = math.prod(len(values) for values in self._values)
+        if where is not None:
+            check_names(where, (), {}, self.samples(), f"{who}: where")
 
     def config(self, number: int) -> Config:
         """The configuration of a number; the last name's values change fastest."""
@@ -78,8 +87,16 @@ class Space:
         return out
 
     def allowed(self, config: Config) -> bool:
-        """What the condition says. An exception in it is the user's, and goes through."""
-        return self._where is None or bool(self._where(**config))
+        """What the condition says. InputError, with the cause, where it raises."""
+        if self._where is None:
+            return True
+        try:
+            return bool(self._where(**config))
+        except Exception as error:
+            raise InputError(
+                f"{self._who}: where: {type(error).__name__}: {error}, for {config}; it must be true or false for "
+                "every configuration"
+            ) from error
 
     def identity(self) -> str:
         """The same for the same configurations."""
@@ -98,11 +115,21 @@ class Space:
             return
         first = {name: values[0] for name, values in zip(self._names, self._values, strict=True)}
         for name, values in zip(self._names, self._values, strict=True):
-            kinds = {value if isinstance(value, str) else (type(value), value < 0): value for value in reversed(values)}
+            kinds = {kind_of(value): value for value in reversed(values)}
             yield from ({**first, name: value} for value in reversed(kinds.values()))
 
+    def names(self) -> list[str]:
+        """The names that a configuration may have."""
+        if self._configs is not None:
+            return list(dict.fromkeys(name for config in self._configs for name in config))
+        return list(self._names)
+
     def numbers(self, strategy: str, seed: int) -> Iterator[int]:
-        """Every number that is allowed, once: "in order", or "random" of the seed. InputError where there is none."""
+        """Every number that is allowed, once: "in order", or "random" of the seed.
+
+        After a million refusals in a row it ends, with a warning and ``gave_up``: the rest is not looked at. InputError
+        where none was allowed until then.
+        """
         order: Iterator[int] = iter(range(self.size)) if strategy == "in order" else shuffled(self.size, seed)
         refused = allowed = 0
         for number in order:
@@ -113,11 +140,29 @@ class Space:
             else:
                 refused += 1
                 if refused >= MOST_REFUSALS:
-                    raise InputError(
-                        f"{self._who}: where refused {refused:,} configurations in a row; make the space narrower"
-                    )
+                    self._give_up(refused, allowed)
+                    return
         if not allowed:
             raise InputError(f"{self._who}: where refused all {self.size:,} configurations; it must be true for one")
+
+    def _give_up(self, refused: int, allowed: int) -> None:
+        text = f"where refused {refused:,} configurations in a row"
+        if not allowed:
+            raise InputError(f"{self._who}: {text}; make the space narrower")
+        self.gave_up = True
+        logger.warning(
+            "%s: %s after %s that it allowed; the search leaves out the rest, make the space narrower",
+            self._who,
+            text,
+            f"{allowed:,}",
+        )
+
+
+def kind_of(value: Any) -> object:
+    """The same for values of which one is as good as another for a check."""
+    if isinstance(value, str):
+        return value
+    return type(value), isinstance(value, int | float) and value < 0
 
 
 def shuffled(size: int, seed: int) -> Iterator[int]:
@@ -151,7 +196,7 @@ def hash_of(number: int, key: int, bits: int) -> int:
     return (number * 0x94D049BB133111EB & (1 << 64) - 1) >> 31
 
 
-def checked_configs(configs: object, who: str) -> list[Config]:
+def checked_configs(configs: object, who: str, cpp: bool = True) -> list[Config]:
     if isinstance(configs, str | bytes | Mapping) or not isinstance(configs, Sequence):
         raise ArgumentError(f"{who}: configs is {type(configs).__name__}; it must be a list of dicts")
     if not configs:
@@ -165,7 +210,7 @@ def checked_configs(configs: object, who: str) -> list[Config]:
             raise InputError(f"{who}: configs[{number}] is empty; it must give at least one tunable a value")
         for name in config:
             check_name(name, f"{who}: configs[{number}]")
-        texts = {n: checked_text(value, f"{who}: configs[{number}][{n!r}]") for n, value in config.items()}
+        texts = {n: checked_text(value, f"{who}: configs[{number}][{n!r}]", cpp) for n, value in config.items()}
         key = tuple(sorted(texts.items()))
         if key in seen:
             raise InputError(f"{who}: configs[{number}] is the same as configs[{seen[key]}]; each may stand once")
@@ -174,7 +219,7 @@ def checked_configs(configs: object, who: str) -> list[Config]:
     return out
 
 
-def checked_space(space: object, who: str) -> tuple[list[str], list[list[Any]]]:
+def checked_space(space: object, who: str, cpp: bool = True) -> tuple[list[str], list[list[Any]]]:
     if not isinstance(space, Mapping):
         raise ArgumentError(f"{who}: space is {type(space).__name__}; it must be a dict of names to lists of values")
     if not space:
@@ -189,7 +234,7 @@ def checked_space(space: object, who: str) -> tuple[list[str], list[list[Any]]]:
         listed = list(values)
         if not listed:
             raise InputError(f"{who}: space[{name!r}] has no values; give at least one")
-        texts = [checked_text(value, f"{who}: space[{name!r}][{at}]") for at, value in enumerate(listed)]
+        texts = [checked_text(value, f"{who}: space[{name!r}][{at}]", cpp) for at, value in enumerate(listed)]
         if len(set(texts)) != len(texts):
             twice = next(text for text in texts if texts.count(text) > 1)
             raise InputError(f"{who}: space[{name!r}] has the value {twice} twice; each may stand once")
@@ -210,8 +255,10 @@ def check_name(name: object, where: str) -> None:
         raise InputError(f"{where}: a name is empty")
 
 
-def checked_text(value: object, where: str) -> str:
-    """The value as C++ text, which tells whether two are the same."""
+def checked_text(value: object, where: str, cpp: bool = True) -> str:
+    """The value as a text, of C++ or of Python, which tells whether two are the same."""
+    if not cpp:
+        return shown(plain(value), where)
     text = value_text(value, where)
     if not text.strip():
         raise InputError(f"{where} is empty; give the value as C++ text")
@@ -220,5 +267,16 @@ def checked_text(value: object, where: str) -> str:
 
 def plain(value: Any) -> Any:
     """The value of a numpy scalar, as it is put into the source."""
-    found = value.item() if hasattr(value, "dtype") else value
-    return float(found) if hasattr(found, "dtype") else found
+    found = value.item() if hasattr(value, "dtype") and not getattr(value, "ndim", 0) else value
+    return float(found) if hasattr(found, "dtype") and not getattr(found, "ndim", 0) else found
+
+
+def shown(value: object, where: str) -> str:
+    """The value's repr. ArgumentError where its class has none."""
+    try:
+        return repr(value)
+    except Exception as error:  # whatever the class does
+        raise ArgumentError(
+            f"{where} is {type(value).__name__}, whose repr() raises {type(error).__name__}: {error}; values are told "
+            "apart by it"
+        ) from error

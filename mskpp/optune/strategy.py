@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from mskpp.errors import StateError
+from mskpp.errors import InputError, StateError
+from mskpp.log import logger
 from mskpp.optune.plan import Plan
 from mskpp.optune.space import Space
 
@@ -159,7 +160,14 @@ def ascending(values: Sequence[Any]) -> bool:
 class Walk:
     """Configurations in the order of the plan's strategy, until a budget of the plan ends; at least one."""
 
-    def __init__(self, space: Space, plan: Plan, predictions: Mapping[int, float | None] | None = None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        plan: Plan,
+        predictions: Mapping[int, float | None] | None = None,
+        begin: float | None = None,
+    ) -> None:
+        """``begin``: when the budget's seconds began (time.monotonic()); None: now."""
         self._plan = plan
         self._order: Order
         if predictions is not None:
@@ -168,10 +176,12 @@ class Walk:
             self._order = Sampled(space, plan.seed, plan.who)
         else:
             self._order = Listed(space.numbers(plan.order, plan.seed))
-        self._size = space.size
+        self._space = space
+        self._who = plan.who
         self._given = 0
-        self._begin = time.monotonic()
+        self._begin = time.monotonic() if begin is None else begin
         self._exhausted = False
+        self._cut = False
 
     @property
     def learns(self) -> bool:
@@ -180,7 +190,7 @@ class Walk:
     @property
     def complete(self) -> bool:
         """Every allowed configuration was given out."""
-        return self._exhausted and not self._order.leaves_out
+        return self._exhausted and not self._order.leaves_out and not self._cut and not self._space.gave_up
 
     @property
     def over_budget(self) -> bool:
@@ -197,9 +207,16 @@ class Walk:
         """The next; None when there is none or a budget is spent."""
         if self._exhausted or self.over_budget:
             # Whether that was all shows only when one asks; a budget that fits exactly leaves nothing out.
-            self._exhausted = self._exhausted or self._given >= self._size
+            self._exhausted = self._exhausted or self._given >= self._space.size
             return None
-        number = self._order.ask()
+        try:
+            number = self._order.ask()
+        except InputError as error:  # of the user's condition; what is known is not lost
+            if not self._given:
+                raise
+            logger.warning("%s; the search ends here", error)
+            self._cut = True
+            number = None
         if number is None:
             self._exhausted = True
         else:

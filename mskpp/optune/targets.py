@@ -3,34 +3,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
+import itertools
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from mskpp.errors import BackendError, FileError, InputError, LaunchError
 from mskpp.launcher import backend as backends
 from mskpp.launcher import checks, process, record
-from mskpp.launcher.arguments import is_array, is_tensor
+from mskpp.launcher.arguments import byte_bounds, is_array, is_memory, is_tensor
 from mskpp.launcher.code_generator import check_values, generate_kernel
 from mskpp.launcher.kernel import CompiledExecutable, CompiledKernel, ending
 from mskpp.launcher.reading import regular_bytes
 from mskpp.launcher.signature import read_signature
 from mskpp.optune import device, tunable
-from mskpp.optune.candidate import Candidate
+from mskpp.optune.candidate import Candidate, ProgramError
 from mskpp.optune.compiling import Job
 from mskpp.optune.measure import is_time
-from mskpp.optune.outputs import Arguments, Outputs, WrongResultError, contents
+from mskpp.optune.outputs import Arguments, Outputs, WrongResultError, contents, digest_of
 from mskpp.optune.plan import Plan
 from mskpp.optune.recorder import Recording
 from mskpp.optune.space import Space
 
 LAUNCH_MS = 60000  # when the user's launch gives no timeout
 PROGRAM_SECONDS = 600.0
+LITTLE_BYTES = 4096
+MOST_FILES = 10_000
+TABLE = "MSKPP_AUTOTUNE_RESULTS_"
+# Variables of a shell and a terminal, which change from one to the next.
+SESSION_VARIABLES = frozenset(
+    ("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "WINDOWID", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY")
+)
 SAVED = re.compile(r"Profiling results saved in\s+(\S+)")
 DURATION = "Task Duration(us)"
 MOST_CSV_BYTES = 16 << 20
@@ -68,6 +77,10 @@ class Target(Protocol):
 
     def wrong(self) -> dict[int, WrongResultError]:
         """Of those that were checked, by number, whose output is not the right one."""
+        ...
+
+    def verdict(self) -> str | None:
+        """As Outputs.verdict(); None where outputs are not looked at."""
         ...
 
     def trusted(self) -> set[int] | None:
@@ -185,6 +198,9 @@ class Kernel:
     def wrong(self) -> dict[int, WrongResultError]:
         return self._outputs.wrong()
 
+    def verdict(self) -> str | None:
+        return self._outputs.verdict()
+
     def trusted(self) -> set[int] | None:
         return self._outputs.trusted() if self._plan.reference is None else None
 
@@ -200,7 +216,7 @@ class Kernel:
         return {
             **common_parts(recording, self._backend, shared=True),
             "device": sorted({one.name() for one in self._devices}),
-            "arguments": [described(value) for value in recording.args],
+            "arguments": [[described(value) for value in recording.args], shared(recording.args)],
             "blockdim": recording.keywords["blockdim"],
             "kernel": self.name,
             "template": hashlib.sha256(launch.encode()).hexdigest(),
@@ -209,7 +225,6 @@ class Kernel:
                 "warmup": plan.warmup,
                 "repeat": plan.repeat,
                 "flush_cache": plan.flush_cache,
-                "reference": None if plan.reference is None else function_digest(plan.reference),
             },
         }
 
@@ -293,8 +308,10 @@ class Program:
             stop=self._limits.stop,
         )
         if done.returncode != 0:
-            how = f"{self.name}: {os.path.basename(command[0])} ended with {ending(done.returncode)}"
-            raise LaunchError(f"{how}{process.last_lines(done.stdout, done.stderr)}")
+            who = "" if os.path.basename(command[0]) == self.name else f"{os.path.basename(command[0])} "
+            how = f"{self.name}: {who}ended with {ending(done.returncode)}"
+            kind = LaunchError if done.returncode < 0 else ProgramError
+            raise kind(f"{how}{process.last_lines(done.stdout, done.stderr)}")
         return done
 
     def _profiled(self, program: Path, folder: Path) -> float:
@@ -314,13 +331,16 @@ class Program:
             first = lines[0].rpartition(" ")[0]
             taken = [int(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == first]
         except (OSError, ValueError, IndexError):
-            raise LaunchError(
+            raise ProgramError(
                 f"{self.name}: it launched no kernel: nothing to measure; launch one with <<<>>>, compiled by mskpp-cc"
             ) from None
         return taken[0] / 1000
 
     def wrong(self) -> dict[int, WrongResultError]:
         return {}
+
+    def verdict(self) -> str | None:
+        return None
 
     def trusted(self) -> set[int] | None:
         return None
@@ -332,10 +352,14 @@ class Program:
         pass
 
     def parts(self) -> dict[str, object]:
-        # Of what else a program reads nothing is known.
+        # What a program reads is known only as far as its words, its folder and its environment go.
         return {
             **common_parts(self.recording, self._backend, shared=False),
             "device": [self._backend.device_name(0)],
+            "folder": folder_state(Path.cwd()),
+            "variables": {
+                n: v for n, v in os.environ.items() if n not in SESSION_VARIABLES and not n.startswith("MSKPP_")
+            },
             "arguments": [[word, record.digest(word) if os.path.isfile(word) else None] for word in self._words],
             "blockdim": None,
             "kernel": self.name,
@@ -345,6 +369,24 @@ class Program:
 
     def winner(self, candidate: Candidate) -> CompiledExecutable:
         return CompiledExecutable(str(candidate.library))
+
+
+def variables() -> Iterator[tuple[str, str]]:
+    """Of the environment what a program may look at."""
+    for name, value in os.environ.items():
+        if name not in SESSION_VARIABLES and not name.startswith("MSKPP_"):
+            yield name, value
+
+
+def folder_state(folder: Path) -> list[object]:
+    """The folder's path and the files in it, with their sizes and times; our own tables left out."""
+    found: list[object] = [str(folder)]
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(itertools.islice(entries, MOST_FILES), key=lambda entry: entry.name):
+            if not entry.name.startswith(TABLE):
+                status = entry.stat(follow_symlinks=True)
+                found.append([entry.name, status.st_size, status.st_mtime_ns])
+    return found
 
 
 def common_parts(recording: Recording, backend: backends.Backend, *, shared: bool) -> dict[str, object]:
@@ -360,39 +402,42 @@ def common_parts(recording: Recording, backend: backends.Backend, *, shared: boo
 
 
 def described(value: Any) -> object:
-    """Of an argument what a time depends on: of memory its shape and type, of the rest the value."""
+    """Of an argument what a time depends on: of memory its shape and type, of little memory what it holds too (it may
+    be sizes, as in a tiling buffer), of the rest the value."""
     if is_array(value):
-        return ["array", str(value.dtype), list(value.shape), list(value.strides)]
+        return ["array", str(value.dtype), list(value.shape), list(value.strides), held(value, value.nbytes)]
     if is_tensor(value):
         return ["tensor", str(value.dtype), [int(n) for n in value.shape]]
     if isinstance(value, list | tuple):
-        return ["list", *map(described, value)] if any(map(is_array, value)) else ["list", len(value)]
+        return ["list", *map(described, value)] if any(map(is_array, value)) else ["list", len(value), held(value, 0)]
     if isinstance(value, bool | int | float | str) or value is None:
         return [type(value).__name__, value]
     if isinstance(value, bytearray | memoryview):
-        return ["bytes", len(value)]
+        return ["bytes", len(value), held(value, len(value))]
     if hasattr(value, "item"):
         return [str(value.dtype), value.item()]
-    return [type(value).__qualname__, *(bytes(part) if isinstance(part, bytes) else 0 for part in contents(value))]
+    return [type(value).__qualname__, held(value, 0)]
 
 
-def function_digest(function: Any) -> str:
-    """Of a function's code. What it reads from elsewhere is not in it."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-    found = hashlib.sha256()
+def held(value: Any, size: int) -> object:
+    """A digest of what the memory holds where it is little."""
+    parts = [] if size > LITTLE_BYTES else contents(value)
+    return b"".join(map(digest_of, parts))
 
-    def add(one: Any) -> None:
-        found.update(one.co_code + repr((one.co_names, one.co_varnames)).encode())
-        for constant in one.co_consts:
-            if hasattr(constant, "co_code"):
-                add(constant)
-            else:
-                found.update(repr(constant).encode())
 
-    add(code)
-    return found.hexdigest()
+def shared(values: Sequence[Any]) -> list[int]:
+    """For each argument the first whose memory it shares, itself where none does."""
+    bounds = [byte_bounds(value) if is_array(value) else (id(value), id(value) + 1) for value in values]
+
+    def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+        return one[0] < other[1] and other[0] < one[1]
+
+    return [
+        next(
+            (i for i in range(n) if is_memory(values[i]) and is_memory(values[n]) and overlap(bounds[i], bounds[n])), n
+        )
+        for n in range(len(values))
+    ]
 
 
 def profiler(who: str) -> Path:

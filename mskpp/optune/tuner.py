@@ -17,6 +17,7 @@ import os
 import statistics
 import time
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -31,6 +32,7 @@ from mskpp.log import logger
 from mskpp.optune import compiling, device
 from mskpp.optune.candidate import Candidate, without_folder
 from mskpp.optune.folder import PrivateFolder
+from mskpp.optune.measure import FEW as FEW_SAMPLES
 from mskpp.optune.measure import best_of, needs_more
 from mskpp.optune.memory import Memory
 from mskpp.optune.plan import Plan
@@ -42,7 +44,7 @@ from mskpp.optune.targets import Target
 NARROW = 0.02  # of the median: known well enough
 MOST_ROUNDS = 40
 ROUNDS_SECONDS = 10.0  # of measuring contenders again
-BATCH = 64  # candidates that are compiled before any of them is measured, where compiling disturbs
+BATCH = 8  # candidates a core that are compiled before any of them is measured, where compiling disturbs
 POOR = 0.5  # rank correlation, below which predictions do not decide
 FEW = 3  # for a correlation
 LOOK_SECONDS = 0.1  # how often an interrupt is looked for
@@ -126,7 +128,7 @@ class Search:
         self._memory: Memory | None = None
         self.candidates: list[Candidate] = []
         self._broken: set[int] = set()  # devices whose last candidate failed
-        self._vouched = False
+        self._vouched: set[str] = set()  # groups from the store of which one has run
         self._finished = False
         self._begin = time.monotonic()
         self._seconds = 0.0
@@ -167,6 +169,7 @@ class Search:
             self._finished and self._walk is not None and self._walk.complete,
             self._seconds or time.monotonic() - self._begin,
             correlation(candidates),
+            self._space.size,
         )
 
     def _search(self, course: Course) -> None:
@@ -177,7 +180,7 @@ class Search:
         if self._predicted is not None:
             course.phase("predicting")
             self._predictions = self._predicted(self._stop)
-        self._walk = Walk(self._space, self._plan, self._predictions)
+        self._walk = Walk(self._space, self._plan, self._predictions, self._begin)
         with ExitStack() as stack:
             threads = [
                 stack.enter_context(ThreadPoolExecutor(1, f"mskpp device {number}"))
@@ -187,14 +190,15 @@ class Search:
             while not self._stop.is_set and self._batch(threads, course):
                 pass
             self._more_rounds(threads, course)
-            self._compile_best()
+            self._compile_best(threads, course)
             self._finished = not self._stop.is_set
             self._seconds = time.monotonic() - self._begin
 
     def _batch(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> bool:
         """Some candidates from nothing to their ending. False when no more are wanted."""
         assert self._walk is not None
-        limit = 2 * len(os.sched_getaffinity(0)) if self._walk.learns else BATCH if self._target.disturbed else None
+        cores = len(os.sched_getaffinity(0))
+        limit = 2 * cores if self._walk.learns else BATCH * cores if self._target.disturbed else None
         first = len(self.candidates)
         self._first_round(threads, course, limit)
         new = self.candidates[first:]
@@ -317,7 +321,11 @@ class Search:
         with closing(self._compiled(limit)) as compiled:
             arriving: Iterable[Candidate] = compiled
             if self._target.disturbed:
-                arriving = sorted(compiled, key=lambda candidate: candidate.number)
+                ready = []
+                for candidate in compiled:
+                    ready.append(candidate)
+                    course.phase(f"compiling, {len(ready)} ready")
+                arriving = sorted(ready, key=lambda candidate: candidate.number)
             for candidate in arriving:
                 if candidate.library is None or candidate.ending != NOT_TRIED:
                     self._ended(candidate, course)
@@ -333,7 +341,9 @@ class Search:
             return
         try:
             self._target.check(candidate)
-            candidate.samples.append(self._target.sample(candidate))
+            # What else a host does can make a single launch many times as long.
+            for _ in range(FEW_SAMPLES if self._target.disturbed else 1):
+                candidate.samples.append(self._target.sample(candidate))
             candidate.ending = MEASURED
         except BackendError:
             raise
@@ -350,16 +360,20 @@ class Search:
 
     def _ended(self, candidate: Candidate, course: Course) -> None:
         candidate.elapsed = time.monotonic() - self._begin
-        # Of outputs that are compared with each other the right one shows when two agree.
-        trusted = self._target.trusted()
         for one in self.candidates if candidate.good else [candidate]:
-            if not one.good or trusted is None or one.number in trusted:
+            if not one.good or self._is_compared(one):
                 self._keep(one)
         course.ended(candidate.trial())
 
+    def _is_compared(self, candidate: Candidate) -> bool:
+        """Whether its output is known to be right. Of outputs that are compared with each other the right one shows
+        when two agree."""
+        trusted = self._target.trusted()
+        return trusted is None or candidate.number in trusted
+
     def _keep(self, candidate: Candidate) -> None:
         if self._memory is not None and candidate.ending != NOT_TRIED and not self._stop.is_set:
-            self._memory.keep(candidate)
+            self._memory.keep(candidate, compared=self._is_compared(candidate))
 
     def _try_suspects(self, threads: Sequence[ThreadPoolExecutor], course: Course, new: Sequence[Candidate]) -> None:
         """Those that failed right after another one on their device once more, each on a device that is opened anew."""
@@ -383,39 +397,58 @@ class Search:
             self._memory.drop(candidate)
 
     def _compare_with_known(self, threads: Sequence[ThreadPoolExecutor]) -> None:
-        """Outputs of candidates from the store were compared when they were measured, so one stands for all: it runs
-        once, for new ones to be compared with."""
+        """Outputs of candidates from the store were compared in groups, when they were measured. One of each group runs
+        once more, for new ones and other groups to be compared with."""
         known = [c for c in self.candidates if c.good and c.from_store]
-        if self._target.trusted() is None or not any(c.good and not c.from_store for c in self.candidates):
+        groups = {c.group for c in known}
+        fresh = any(c.good and not c.from_store for c in self.candidates)
+        if self._target.trusted() is None or not (fresh or len(groups) > 1):
             return
-        for candidate in sorted(known, key=lambda c: (c.time.median, c.number)):
-            if self._vouched or self._stop.is_set:
-                return
-            try:
-                if candidate.library is None:
-                    self._compile(candidate)
-                if candidate.good:
-                    threads[candidate.device].submit(self._target.check, candidate).result()
-                    self._vouched = True
-            except BackendError:
-                raise
-            except Exception as error:
+        for group in sorted(groups - self._vouched):
+            members = sorted((c for c in known if c.group == group), key=lambda c: (c.time.median, c.number))
+            for one in members:
                 if self._stop.is_set:
                     return
-                self._disprove(candidate, error)
-            if self._vouched:
-                self._target.vouch(candidate.number, [c.number for c in known if c is not candidate and c.good])
+                if self._runs(one, threads):
+                    self._target.vouch(one.number, [c.number for c in members if c is not one and c.good])
+                    self._vouched.add(group)
+                    break
 
-    def _compile_best(self) -> None:
-        """What is best by the store is not compiled yet, and need not compile any more."""
+    def _runs(self, candidate: Candidate, threads: Sequence[ThreadPoolExecutor]) -> bool:
+        """Compiles one that the store knows and checks its output; what is wrong with it disproves the store."""
+        try:
+            if candidate.library is None:
+                self._compile(candidate)
+            if candidate.good:
+                threads[candidate.device].submit(self._target.check, candidate).result()
+                return True
+            self._disprove(candidate, CompileError(candidate.log.partition(": ")[2] or candidate.reason))
+        except BackendError:
+            raise
+        except Exception as error:
+            if not self._stop.is_set:
+                self._disprove(candidate, error)
+        return False
+
+    def _compile_best(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> None:
+        """What is best by the store is not compiled yet, and need not compile any more, nor be right for these
+        arguments and this reference."""
         while not self._stop.is_set:
             best = self.result().best
             candidate = next((c for c in self.candidates if best is not None and c.number == best.number), None)
-            if candidate is None or candidate.library is not None:
+            if candidate is None or not candidate.from_store:
                 return
-            self._compile(candidate)
-            if not candidate.good:
-                self._disprove(candidate, CompileError(candidate.reason))
+            assert self._memory is not None
+            if self._memory.is_right(candidate) or self._target.trusted() is not None:
+                if candidate.library is None:
+                    self._compile(candidate)
+                if candidate.good:
+                    return
+                self._disprove(candidate, CompileError(candidate.log.partition(": ")[2] or candidate.reason))
+            elif self._runs(candidate, threads):
+                self._memory.confirm(candidate)
+                return
+            course.ended(candidate.trial())
 
     def _judge(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> None:
         self._compare_with_known(threads)
@@ -427,6 +460,22 @@ class Search:
                 else:
                     self._fail(candidate, wrong[candidate.number])
                 course.ended(candidate.trial())
+
+        self._join_groups()
+
+    def _join_groups(self) -> None:
+        """Those that were found equal now are one group from now on."""
+        trusted = self._target.trusted()
+        if trusted is None or self._memory is None:
+            return
+        right = [c for c in self.candidates if c.good and c.number in trusted]
+        groups = Counter(c.group for c in right if c.from_store)
+        group = groups.most_common(1)[0][0] if groups else ""
+        for candidate in right if group else ():
+            if candidate.group != group:
+                candidate.group = group
+                if candidate.from_store:
+                    self._memory.confirm(candidate)
 
     def _more_rounds(self, threads: Sequence[ThreadPoolExecutor], course: Course) -> None:
         """Contenders again, one sample each a round, until the best is known or a limit ends it."""

@@ -15,7 +15,13 @@ def first_changes(what_if: Iterable[Gain], most: int = 3) -> list[Gain]:
     gain of the same kind of thing, as a pipe whose time is all in one path, the ones that say less. The hit ratio is an
     assumption of the model's rather than a change of the kernel, so it comes last."""
     real = [gain for gain in what_if if gain.gain_cycles > 0 and gain.change not in ("free", "ratio 0")]
-    real.sort(key=lambda gain: (gain.kind == "cache", -gain.gain_cycles, _SPECIFIC.index(gain.kind) if gain.kind in _SPECIFIC else 9))
+    real.sort(
+        key=lambda gain: (
+            gain.kind == "cache",
+            -gain.gain_cycles,
+            _SPECIFIC.index(gain.kind) if gain.kind in _SPECIFIC else 9,
+        )
+    )
     found: list[Gain] = []
     for gain in real:
         is_pipe_again = gain.kind == "pipe" and any(one.total_cycles == gain.total_cycles for one in found)

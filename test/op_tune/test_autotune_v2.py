@@ -82,8 +82,8 @@ def tuned(
 def test_a_program_on_the_host(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     before = (tmp_path / "scale.cpp").read_bytes()
     result, said = tuned([{"STEP": 1}, {"STEP": 10}, {"KIND": 1}, {"KIND": "no"}, {"KIND": 4}])
-    assert [trial.ending for trial in result] == ["measured"] * 2 + ["crashed", "does not compile", "crashed"]
-    assert "scale ended with exit code 7" in result[2].reason
+    assert [trial.ending for trial in result] == ["measured"] * 2 + ["failed", "does not compile", "failed"]
+    assert "scale: ended with exit code 7" in result[2].reason
     assert "it launched no kernel" in result[4].reason
     assert result.best is not None and said == [f"step {result.best.config['STEP']} of hello\n"]
     lines = capsys.readouterr().out.splitlines()
@@ -106,11 +106,24 @@ def test_the_table(tmp_path: Path) -> None:
 
 
 def test_a_second_run_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, _ = tuned([{"STEP": 1}, {"STEP": 2}, {"KIND": 1}])
-    monkeypatch.setattr(targets.Program, "sample", lambda *a: pytest.fail("it was measured"))
-    again, said = tuned([{"STEP": 1}, {"STEP": 2}, {"KIND": 1}])
+    configs = [{"STEP": 1}, {"STEP": 2}, {"KIND": "no"}]
+    first, _ = tuned(configs)
+    with monkeypatch.context() as patch:
+        patch.setattr(targets.Program, "sample", lambda *a: pytest.fail("it was measured"))
+        again, said = tuned(configs)
     assert all(trial.known for trial in again) and len(said) == 1
     assert [trial.time_us for trial in again] == [trial.time_us for trial in first]
+    # What a program may read: its environment, the files of its folder.
+    monkeypatch.setenv("SIZE", "3")
+    assert not any(trial.known for trial in tuned(configs)[0])
+    write(Path("data.txt"), "5")
+    assert not any(trial.known for trial in tuned(configs)[0])
+
+
+def test_exit_codes_are_tried_again() -> None:
+    for _ in range(2):
+        result, _ = tuned([{"KIND": 1}, {"KIND": 0}])
+        assert result[0].ending == "failed" and not result[0].known
 
 
 def test_one_that_hangs_and_one_that_aborts() -> None:
@@ -120,7 +133,7 @@ def test_one_that_hangs_and_one_that_aborts() -> None:
 
 
 def test_none_is_good() -> None:
-    with pytest.raises(TuneError, match=r"scale: none of 2 configurations could be measured:\n  2 x crashed"):
+    with pytest.raises(TuneError, match=r"scale: none of 2 configurations could be measured:\n  2 x failed"):
         tuned([{"KIND": 1}, {"KIND": 1, "STEP": 2}])
 
 
@@ -197,7 +210,7 @@ def test_exact_durations_of_msprof(ascend: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.splitlines()[:4] == [
         "No.0: 15.250 us, {'STEP': 1}",
         "No.1: 15.250 us, {'STEP': 2}",
-        "No.2: crashed, {'KIND': 1}: scale: msprof ended with exit code 7",
+        "No.2: failed, {'KIND': 1}: scale: msprof ended with exit code 7",
         "No.3: 15.250 us, {'KIND': 5}",  # the first kernel's
     ]
     assert result.ties == (0, 1, 3) and said == ["step 1\n"]

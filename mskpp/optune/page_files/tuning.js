@@ -48,7 +48,7 @@
     if (T.time[at] === null) {
       lines.push(`<b>No.${T.number[at]}: ${plotText(T.ending[at])}</b>`, hoverText(T.texts[T.reason[at]], 90, 4));
     } else {
-      const bounds = T.low[at] !== null && T.samples[at] > 1 ? ` (${time(T.low[at])} to ${time(T.high[at])})` : "";
+      const bounds = T.low[at] !== null && T.samples[at] >= data.fewSamples ? ` (${time(T.low[at])} to ${time(T.high[at])})` : "";
       lines.push(`<b>No.${T.number[at]}: ${time(T.time[at])} µs</b>${bounds}${T.known[at] ? ", known before" : ""}`);
       if (T.predicted[at] !== null) lines.push(`predicted ${time(T.predicted[at])} µs`);
     }
@@ -151,6 +151,17 @@
   // A little to the side, the same each time, so that points of one value do not hide each other.
   const aside = (at) => ((((T.number[at] + 1) * 0.6180339887) % 1) - 0.5) * 0.34;
 
+  // Of many numbers some that have room for their labels: an eighth of the axis each.
+  function apart(values, log) {
+    const at = (value) => (log ? Math.log10(value[1]) : value[1]);
+    const room = (at(values[values.length - 1]) - at(values[0])) / 8;
+    const out = [];
+    for (const value of values) {
+      if (!out.length || at(value) - at(out[out.length - 1]) >= room * 0.999) out.push(value);
+    }
+    return out;
+  }
+
   function effects(place) {
     let log = logTime;
     // One range for all, so that plots can be compared.
@@ -202,7 +213,11 @@
         axis = page.axis("", { type: parameter.log ? "log" : "linear", exponentformat: "none" });
         if (values.length <= 10) {
           axis.tickvals = values.map((value) => value[1]);
-          axis.ticktext = axis.tickvals.map(brief);
+          axis.ticktext = values.map((value) => plotText(page.shortened(value[0], 12)));
+        } else if (!ranges) {
+          const shown = apart(values, parameter.log);
+          axis.tickvals = shown.map((value) => value[1]);
+          axis.ticktext = shown.map((value) => plotText(page.shortened(value[0], 12)));
         } else if (parameter.log) {
           axis.dtick = Math.log10(2) * Math.max(1, Math.ceil(Math.log2(values[values.length - 1][1] / values[0][1]) / 8));
         }
@@ -402,6 +417,9 @@
         },
       },
     ];
+    columns.push({
+      title: "samples", class: "right", value: (at) => T.samples[at] || null, text: (at) => (T.samples[at] ? count(T.samples[at]) : ""),
+    });
     if (T.predicted.some((value) => value !== null)) columns.push(number("predicted", "predicted (µs)", time));
     for (const parameter of data.parameters) {
       const plain = parameter.numeric;
@@ -439,7 +457,10 @@
     const list = make("dl");
     const row = (name, text) => list.append(make("dt", {}, name), make("dd", {}, text));
     for (const parameter of data.parameters) if (parameter.codes[at] >= 0) row(parameter.name, textOf(parameter, at));
-    if (T.time[at] !== null && T.low[at] !== null) row("bounds (µs)", `${time(T.low[at])} to ${time(T.high[at])}, ${count(T.samples[at])} samples`);
+    if (T.time[at] !== null && T.low[at] !== null && T.samples[at]) {
+      const bounds = T.samples[at] >= data.fewSamples ? `${time(T.low[at])} to ${time(T.high[at])}` : "-";
+      row("bounds (µs)", `${bounds}, ${count(T.samples[at])} ${T.samples[at] === 1 ? "sample" : "samples"}`);
+    }
     if (T.compile[at]) row("compiling", `${T.compile[at].toFixed(2)} s`);
     if (T.elapsed[at]) row("ended after", `${T.elapsed[at].toFixed(2)} s`);
     const reason = T.texts[T.reason[at]];
