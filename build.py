@@ -752,8 +752,10 @@ def verb_bench(arguments: argparse.Namespace) -> int:
         prepare(bench=True)
         build_python()
         folder = build_cpp(bench=True)
-    script = ROOT / "test" / "bench" / "run_bench.py"
-    return run([PYTHON, script, "--cpp-bench", folder / "bin" / "mskpp_bench", *arguments.rest])
+    bench = ROOT / "test" / "bench"
+    if arguments.rest == ["--tune"]:
+        return run([PYTHON, bench / "run_tune_bench.py"])
+    return run([PYTHON, bench / "run_bench.py", "--cpp-bench", folder / "bin" / "mskpp_bench", *arguments.rest])
 
 
 def verb_wheel(arguments: argparse.Namespace) -> int:
