@@ -190,9 +190,9 @@ def tilings(count: int = 2000) -> None:
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     model = inspect.unwrap(example.matmul)
-    sizes = [16 * i for i in range(3, 33)]
+    sizes, depths = [16 * i for i in range(2, 33)], [8 * i for i in range(4, 65)]
     search = mskpp.autotune(
-        space={"tile_m": sizes, "tile_n": sizes, "tile_k": sizes}, where=example.fits, trials=count, strategy="random",
+        space={"tile_m": sizes, "tile_n": sizes, "tile_k": depths}, where=example.fits, trials=count, strategy="random",
         backend="model",
     )(model)  # fmt: skip
     begin = time.perf_counter()
