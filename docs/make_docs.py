@@ -6,8 +6,8 @@
 
 How a page marks its blocks: a ``python`` block is run as kernel.py in an empty folder; ``<!-- continues -->`` above it
 goes on with the variables of the block before. A ``text`` block holds what the Python block before it prints, or the
-error it ends with; above one with times that differ from run to run stands ``<!-- measured -->``. ``<!-- file: NAME -->``
-above any other block puts it into the folder first. ``console`` blocks are for the reader.
+error it ends with; above one with times that differ from run to run stands ``<!-- measured -->``.
+``<!-- file: NAME -->`` above any other block puts it into the folder first. ``console`` blocks are for the reader.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def run_blocks(blocks: list[Block]) -> list[Run]:
 def normal(output: str, marks: Collection[str] = ()) -> str:
     """Without what differs from run to run: folders, spaces at line ends, and where the block is marked so times."""
     if "measured" in marks:
-        output = re.sub(r"\d+\.\d{3}(?=μs)", "1234.567", output)
+        output = re.sub(r"\d+\.\d{3}(?=μs| us\b)", "1234.567", output)
     output = re.sub(r"\S*/mskpp-docs-\w+/page", "/home/me", output)
     text = re.sub(r"\S*MSKPP\d{14}(_\d+)?", "/home/me/MSKPP20260102030405", output)
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n"

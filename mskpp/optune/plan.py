@@ -94,7 +94,7 @@ class Plan:
         ):
             if is_given:
                 value: Any = getattr(self, name)
-                shown = str(getattr(value, "__name__", shortened(value)))
+                shown = str(getattr(value, "__name__", shortened(list(value) if isinstance(value, tuple) else value)))
                 raise InputError(
                     f'{self.who}: {name} is {shown}, which is for kernels that are compiled; backend="model" compiles '
                     f"and runs none: leave out {name} or backend"
@@ -130,7 +130,7 @@ def is_number(value: object) -> bool:
 
 def plain_number(value: Any) -> Any:
     """Integers and floats of numpy as those of Python; all else as it is."""
-    if isinstance(value, bool | float) or value is None or getattr(value, "ndim", 0):
+    if isinstance(value, bool | float) or value is None or bool(getattr(value, "ndim", 0)):
         return value
     try:
         return operator.index(value)

@@ -95,9 +95,9 @@ class Recorder:
                     "itself or through others; compile_executable() must be called in the function, not before it"
                 )
             raise StateError(
-                f"{self._who}: the function launched no kernel; it must call compile() and kernel[blockdim](...), itself "
-                "or through others; compile() must be called in the function, not before it; a function that models a "
-                'kernel needs backend="model"'
+                f"{self._who}: the function launched no kernel; it must call compile() and kernel[blockdim](...), "
+                "itself or through others; compile() must be called in the function, not before it; a function that "
+                'models a kernel needs backend="model"'
             )
         compilation, args, keywords = self._launch
         if self._program:

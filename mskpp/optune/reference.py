@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mskpp.errors import ArgumentError, InputError
+from mskpp.launcher.arguments import is_array
 from mskpp.optune.names import name_of
 
 
 class Reference:
     """Calls the function with copies of the kernel's arguments, in which it leaves what the kernel must leave there.
 
-    InputError, with the cause, where it raises; ArgumentError where it returns something. Its attributes are those of
+    InputError, with the cause, where it raises; ArgumentError where it returns something that is none
+    of its arguments. Its attributes are those of
     the function, so that it is known again by its code.
     """
 
@@ -37,8 +39,19 @@ class Reference:
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             raise InputError(f"{self._who}: reference: {name_of(self._function)}: {text}; {called}") from error
-        if returned is not None:
+        if returned is not None and not is_part_of(returned, args):
             raise ArgumentError(
                 f"{self._who}: reference: it returned an {type(returned).__name__}; write the results into its "
                 f"arguments, z[:] = ...; {called}"
             )
+
+
+def is_part_of(value: Any, args: Sequence[Any]) -> bool:
+    """Whether it is one of the arguments or a view of one, as ``numpy.add(x, y, out=z)`` returns."""
+    if any(value is one for one in args):
+        return True
+    if not is_array(value):
+        return False
+    import numpy
+
+    return any(is_array(one) and numpy.may_share_memory(value, one) for one in args)

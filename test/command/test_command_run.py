@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
+def run(capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
     """Runs ``mskpp``: exit code, stdout, stderr."""
     Path("sub").mkdir()
     Path("sub/kernel.py").write_text(SCRIPT)
@@ -54,7 +54,8 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
         told = capfd.readouterr()
         return status, told.out, told.err
 
-    return go
+    yield go
+    sys.modules.pop("beside", None)  # another test may have one of that name
 
 
 def test_a_script(run: Run) -> None:
@@ -124,7 +125,10 @@ def test_another_chip(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> N
     Path("chips/MyNpu").mkdir(parents=True)
     Path("chips/MyNpu/chip.csv").write_text("key,value\nbase,Ascend910B1\nclock_mhz,1000\n")
     monkeypatch.setenv("MSKPP_CHIP_PATH", f"{Path('chips').resolve()}")
-    Path("moves.py").write_text("import os, runpy\nos.chdir('sub')\nrunpy.run_path('kernel.py', run_name='__main__')\n")
+    Path("moves.py").write_text(
+        "import os, runpy, sys\nos.chdir('sub')\nsys.path.insert(0, os.getcwd())\n"
+        "runpy.run_path('kernel.py', run_name='__main__')\n"
+    )
     status, out, err = run("run", "moves.py", "--chip", name)
     assert status == 0, err
     assert out.splitlines()[2].split()[0] == ("Ascend910B4" if name == "910b4" else "MyNpu")

@@ -71,14 +71,34 @@ def test_show(run: Run, cache: Path) -> None:
     status, out, err = run("show")
     lines = out.splitlines()
     assert (status, err, lines[-1]) == (0, "", f"5 trials in {cache}")
-    assert lines[0].split() == ["when", "kernel", "backend", "device", "ending", "us", "configuration"]
+    assert lines[0].split() == ["when", "kernel", "backend", "device", "source", "ending", "us", "configuration"]
     assert [line.split("  ")[-1] for line in lines[1:4]] == ["kStep=β?[31m Tile=Shape<1, 2>", "kStep=1", "kStep=0"]
-    assert "matmul" in lines[3] and "cpu 1" in lines[3] and " 2.000 " in lines[3]
-    assert lines[4].split() == ["-", "-", "-", "-", "measured", "5.000", "kStep=3"]
-    assert lines[5].split() == ["-", "-", "-", "-", "crashed", "-"]
+    assert "matmul" in lines[3] and "cpu 1" in lines[3] and " a.cpp " in lines[3] and " 2.000 " in lines[3]
+    assert lines[4].split() == ["-", "-", "-", "-", "-", "measured", "5.000", "kStep=3"]
+    assert lines[5].split() == ["-", "-", "-", "-", "-", "crashed", "-"]
     assert run("show", "--limit", "2")[1].endswith(f"... 3 more; --limit 0 shows all\n5 trials in {cache}\n")
     assert run("show", "--kernel", "mat*")[1].count("matmul") == 2
-    assert run("show", "--kernel", "nothing")[1] == f"no trial of 'nothing' is kept in {cache}\n"
+    assert run("show", "--kernel", "nothing")[1] == (
+        f"no trial of 'nothing' is kept in {cache}; there are some of matmul, softmax\n"
+    )
+    assert run("export", "out.csv", "--kernel", "nothing") == (
+        1, "",
+        f"mskpp tune export: no trial of 'nothing' is kept in {cache}; there are some of matmul, softmax; nothing is "
+        "written\n",
+    )  # fmt: skip
+    assert not Path("out.csv").exists()
+
+
+def test_names_of_many_kernels_and_of_none(run: Run, cache: Path) -> None:
+    assert run("show", "--kernel", "x")[1] == f"no trial of 'x' is kept in {cache}\n"
+    fill(*(measured(n, kernel=f"k{n:02}") for n in range(25)))
+    assert run("show", "--kernel", "x")[1].endswith("k18, k19 and 5 more\n")
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape(run: Run, cache: Path) -> None:
+    fill(measured(0, kernel="k", config={"v": "\ud800"}))
+    for name in ("out.csv", "out.json"):
+        assert run("export", name)[0] == 0 and "\\ud800" in Path(name).read_text()
 
 
 def test_show_json(run: Run, cache: Path) -> None:

@@ -146,18 +146,55 @@ def test_json_where_stdout_is_no_file(tune: Tune, tmp_path: Path) -> None:
 
 def test_files_of_every_result(tune: Tune, tmp_path: Path) -> None:
     status, out, _ = tune("def go():\n    result()\n    result(kernel='other', count=1)\n", "--csv", "out.csv")
-    assert status == 0 and out.endswith("files: out.csv, out.2.csv\n")
+    assert status == 0 and out.endswith(f"files: {tmp_path}/out.csv, {tmp_path}/out.2.csv\n")
     with open("out.2.csv", newline="") as file:
         assert [row["config.kStep"] for row in csv.DictReader(file)] == ["0", "bad0", "bad1"]
     assert output.numbered("a.b/out", 3) == "a.b/out.3"
 
 
-def test_a_page(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mskpp.optune.results import TuneResult
 
     monkeypatch.setattr(TuneResult, "to_html", lambda self, path: Path(path).write_text(self.kernel))
     status, out, _ = tune("def go():\n    result()\n", "--html", "out.html", "--json")
-    assert (status, json.loads(out)["files"], Path("out.html").read_text()) == (0, ["out.html"], "scale")
+    assert (status, json.loads(out)["files"]) == (0, [f"{tmp_path}/out.html"])
+    assert Path("out.html").read_text() == "scale"
+
+
+def test_files_go_where_the_command_was_given(tune: Tune, tmp_path: Path) -> None:
+    """The file changes the current folder before there are results."""
+    (tmp_path / "other").mkdir()
+    code = "def go():\n    os.chdir('other')\n    result()\n"
+    status, _, _ = tune(code, "--csv", "out.csv", "--html", "out.html")
+    os.chdir(tmp_path)
+    assert status == 0 and not list((tmp_path / "other").iterdir())
+    assert (tmp_path / "out.csv").exists() and (tmp_path / "out.html").exists()
+
+
+def test_few_samples_have_no_interval(tune: Tune) -> None:
+    code = (
+        "def go():\n    result(trials=tuple(Trial(n, {}, MEASURED, 9.0, 8.5, 9.5, n) for n in (1, 2, 3)), ties=(1,))\n"
+    )
+    lines = tune(code)[1].splitlines()
+    assert [line.split()[1:] for line in lines[-3:]] == [
+        ["9.000", "-", "1"], ["9.000", "-", "2"], ["9.000", "8.500", "-", "9.500", "3"],
+    ]  # fmt: skip
+
+
+def test_a_tuned_function_is_given_what_its_space_has(tune: Tune) -> None:
+    code = """
+from mskpp import autotune
+@autotune(space={"tile": [1, 2]}, backend="model")
+def gate(tile):
+    return float(tile)
+@autotune([{"tile": 1}], backend="model")
+def other(n, tile):
+    return float(tile)
+"""
+    status, out, _ = tune(code, target="tune_it.py:gate")
+    assert status == 0 and "gate on model: 2 configurations, 0 failed" in out
+    status, _, err = tune(code, target="tune_it.py:other")
+    assert status == 2 and "other needs the parameter n, and is called without any" in err
 
 
 def test_files_that_cannot_be_written(tune: Tune, tmp_path: Path) -> None:
@@ -176,12 +213,12 @@ def test_files_that_cannot_be_written(tune: Tune, tmp_path: Path) -> None:
 
 
 def test_the_file_sees_what_python_would_give_it(tune: Tune, tmp_path: Path) -> None:
-    write(tmp_path / "beside.py", "NAME = 'beside'\n")
+    write(tmp_path / "next_to_tune_it.py", "NAME = 'beside'\n")
     code = """
-import beside
+import next_to_tune_it
 def go():
     result()
-    print(__name__, __file__, sys.argv, sys.path[0], beside.NAME, sys.modules[__name__].go is go)
+    print(__name__, __file__, sys.argv, sys.path[0], next_to_tune_it.NAME, sys.modules[__name__].go is go)
 """
     argv, folders = sys.argv, list(sys.path)
     status, out, _ = tune(code, "--", "--size", "7", "--", "x")
@@ -189,7 +226,7 @@ def go():
     assert status == 0
     assert out.startswith(f"tune_it {place} ['tune_it.py', '--size', '7', '--', 'x'] {tmp_path} beside True\n")
     assert sys.argv == argv and sys.path == folders and "tune_it" not in sys.modules
-    sys.modules.pop("beside")
+    sys.modules.pop("next_to_tune_it")
     assert not list(tmp_path.glob("__pycache__/tune_it*"))
 
 
@@ -244,7 +281,22 @@ def test_a_file_alone(tune: Tune, code: str, expected: str) -> None:
         ("", ["tune_it.py:go", "--seconds", "x"], "argument --seconds: 'x' is no number above 0"),
         ("", ["tune_it.py:go", "--top-k", "1.5"], "argument --top-k: '1.5' is neither a whole number from 1 nor"),
         ("", ["tune_it.py:go", "--top-k", "x"], "argument --top-k: 'x' is neither"),
-        ("", ["tune_it.py:go", "--trial", "3"], "unrecognized arguments: --trial 3"),
+        (
+            "", ["tune_it.py:go", "--trails", "3"],
+            "usage: mskpp tune [options] FILE.py[:function] [-- ARGS...]\n"
+            "       mskpp tune show|export|clear [--help]\n"
+            "mskpp tune: error: there is no option '--trails'; did you mean '--trials'? Words for the file go after "
+            "--: mskpp tune tune_it.py:go -- --trails 3\n",
+        ),
+        (
+            "", ["tune_it.py:go", "a b"],
+            "mskpp tune: error: 'a b' is one word too many. Words for the file go after --: "
+            "mskpp tune tune_it.py:go -- 'a b'\n",
+        ),
+        (
+            "@tuned\ndef go(x, tile):\n    pass\ngo.__mskpp_given__ = frozenset({'tile'})\n", ["tune_it.py:go"],
+            "go needs the parameter x, and is called",
+        ),
         ("", [], "the following arguments are required: FILE.py:function"),
     ],
 )  # fmt: skip

@@ -30,6 +30,8 @@ from mskpp import (
     vcadd,
     wait_flag,
 )
+from mskpp.optune.plan import Plan
+from mskpp.optune.space import Space
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "mskpp" / "data"
@@ -133,7 +135,8 @@ def test_every_page_is_in_the_readme() -> None:
 
 def test_every_error_is_documented() -> None:
     page = text_of("docs/errors.md")
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not errors.MskppError]
+    known = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MskppError)]
+    kinds = [kind for kind in known if kind is not errors.MskppError]
     assert len(kinds) >= 14 and set(errors.BY_KIND) < set(kinds)
     for kind in kinds:
         base = next(base for base in kind.__mro__ if base.__module__ == "builtins")
@@ -200,6 +203,19 @@ def gm(size: Any, dtype: str = "FP16") -> Tensor:
 def flags(event: int) -> None:
     set_flag("PIPE-MTE2", "PIPE-V", event)
     wait_flag("PIPE-MTE2", "PIPE-V", event)
+
+
+def plan(**given: Any) -> Plan:
+    return Plan("autotune", predict=print if "top_k" in given else None, **given)
+
+
+def values_of(*values: Any) -> Space:
+    return Space(None, {"name": list(values)}, None, "autotune")
+
+
+def refused_in_a_row(count: int) -> None:
+    """Before one that is allowed."""
+    assert next(Space(None, {"a": range(2 * 10**6)}, lambda a: a >= count, "autotune").numbers("in order", 0)) == count
 
 
 def marked(value: int) -> None:
@@ -379,6 +395,41 @@ RANGES: list[Case] = [
         errors.CountOverflowError,
     ),
     ("arguments in a row of `instructions.csv` | 8", lambda: arguments(8), lambda: arguments(9), errors.DataError),
+    ("`warmup` | 1 to 100000", lambda: plan(warmup=100000), lambda: plan(warmup=100001), errors.InputError),
+    ("`warmup` | 1 to 100000", lambda: plan(warmup=1), lambda: plan(warmup=0), errors.InputError),
+    ("`repeat` of a tuning | 1 to 10000", lambda: plan(repeat=10000), lambda: plan(repeat=10001), errors.InputError),
+    ("`warmup_times` | 0 to 500", lambda: plan(warmup_times=500), lambda: plan(warmup_times=501), errors.InputError),
+    ("`warmup_times` | 0 to 500", lambda: plan(warmup_times=0), lambda: plan(warmup_times=-1), errors.InputError),
+    (
+        "`device_ids` | 1 to 100 ints",
+        lambda: plan(device_ids=range(100)),
+        lambda: plan(device_ids=range(101)),
+        errors.InputError,
+    ),
+    ("from 0 to 1023", lambda: plan(device_ids=[1023]), lambda: plan(device_ids=[1024]), errors.InputError),
+    ("each once | InputError", lambda: plan(device_ids=[1, 2]), lambda: plan(device_ids=[1, 1]), errors.InputError),
+    ("`trials` | 1 to 2^63-1", lambda: plan(trials=2**63 - 1), lambda: plan(trials=2**63), errors.InputError),
+    ("`trials` | 1 to 2^63-1", lambda: plan(trials=1), lambda: plan(trials=0), errors.InputError),
+    ("`seed` | 0 to 2^63-1", lambda: plan(seed=2**63 - 1), lambda: plan(seed=2**63), errors.InputError),
+    ("`seconds` | above 0", lambda: plan(seconds=1e-9), lambda: plan(seconds=0), errors.InputError),
+    ("at most 2^63-1 | InputError", lambda: plan(seconds=2**63 - 1), lambda: plan(seconds=2**63), errors.InputError),
+    (
+        "`memory_bytes` | 1048576",
+        lambda: plan(memory_bytes=1048576),
+        lambda: plan(memory_bytes=1048575),
+        errors.InputError,
+    ),
+    ("to 2^62 | InputError", lambda: plan(memory_bytes=2**62), lambda: plan(memory_bytes=2**62 + 1), errors.InputError),
+    ("`top_k` as an int | 1", lambda: plan(top_k=1), lambda: plan(top_k=0), errors.InputError),
+    ("`top_k` as an int | 1 to 2^63-1", lambda: plan(top_k=2**63 - 1), lambda: plan(top_k=2**63), errors.InputError),
+    ("`top_k` as a share | above 0.0", lambda: plan(top_k=0.999), lambda: plan(top_k=1.0), errors.InputError),
+    ("`top_k` as a share | above 0.0", lambda: plan(top_k=0.001), lambda: plan(top_k=0.0), errors.InputError),
+    ("values of a name in `space`", lambda: values_of(1), lambda: values_of(), errors.InputError),
+    ("at least one, each once", lambda: values_of(1, 2), lambda: values_of(1, 1), errors.InputError),
+    ("goes into a source | -2^63 to", lambda: values_of(2**64 - 1), lambda: values_of(2**64), errors.InputError),
+    ("to 2^64-1", lambda: values_of(-(2**63)), lambda: values_of(-(2**63) - 1), errors.InputError),
+    ("a value that goes into a source", lambda: values_of("x", True), lambda: values_of((1,)), errors.ArgumentError),
+    ("`where` in a row | 1000000", lambda: refused_in_a_row(10), lambda: refused_in_a_row(10**6), errors.InputError),
     (
         "and the makespan | 2^62",
         in_chip(lambda _: [own_cost(2**61) for _ in range(2)]),

@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -473,14 +473,65 @@ def test_an_executor_that_breaks_ends_the_search() -> None:
     with ProcessPoolExecutor(1) as executor, Pool(die, executor=executor) as pool:
         found = dict(pool.map(numbered(50)))
     assert pool.broken.startswith("BrokenProcessPool: ")
-    failure = found[3]
-    assert isinstance(failure, Failure) and failure.ending == "crashed"
-    assert failure.reason.startswith("its executor failed: BrokenProcessPool: ")
+    assert 3 not in found and set(found.values()) <= {1.0}  # through no fault of what it had
     ended = ThreadPoolExecutor(1)
     ended.shutdown()
     with Pool(die, executor=ended) as pool:
         assert list(pool.map(numbered(5))) == []
     assert pool.broken == "RuntimeError: cannot schedule new futures after shutdown"
+
+
+class Answering(Executor):
+    """Answers as a function does, given the number of the call, the configurations and the future."""
+
+    def __init__(self, answer: Callable[[int, list[Any], Future[Any]], None]) -> None:
+        self._answer = answer
+        self._calls = 0
+
+    def submit(self, function: Any, /, *args: Any, **keywords: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._calls += 1
+        if self._calls == 1:
+            future.set_result(function(*args))
+        else:
+            self._answer(self._calls, args[1], future)
+        return future
+
+
+def cancel(call: int, configs: list[Any], future: Future[Any]) -> None:
+    future.cancel()
+    future.set_running_or_notify_cancel()
+
+
+def refuse(call: int, configs: list[Any], future: Future[Any]) -> None:
+    raise ValueError("no more\nof it")
+
+
+@pytest.mark.parametrize(
+    ("answer", "broken"),
+    [
+        (cancel, "CancelledError: it cancelled what it was given"),
+        (lambda n, c, f: f.set_exception(CancelledError()), "CancelledError"),
+        (refuse, "ValueError: no more of it"),
+        (lambda n, c, f: f.set_result(([1.0] * (len(c) + 1), 0.1)), "it answered with something else than the results"),
+        (lambda n, c, f: f.set_result(([], 0.1)), "it answered with something else"),
+        (lambda n, c, f: f.set_result(([None] * len(c), 0.1)), "it answered with something else"),
+        (lambda n, c, f: f.set_result(([1.0] * len(c), "x")), "it answered with something else"),
+        (lambda n, c, f: f.set_result(None), "it answered with something else"),
+    ],
+)
+def test_an_executor_that_does_not_what_it_should_ends_the_search(
+    answer: Any, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is known stays; what it had was not tried."""
+    result = searched(plus_n, space_of(n=list(range(500))), executor=Answering(answer))
+    assert not result.complete and result[0].time_us == 1.0
+    assert {trial.ending for trial in result} <= {MEASURED, NOT_TRIED} and result.size == 500
+    assert f"the executor can do no more, which ends the search: {broken}" in caplog.text
+
+
+def plus_n(n: int) -> float:
+    return 1.0 + n
 
 
 def test_an_executor_that_hangs_is_left() -> None:
@@ -799,7 +850,9 @@ def test_an_executor_explores_what_a_decorator_covers() -> None:
 def test_an_executor_that_breaks_leaves_the_search_incomplete(caplog: pytest.LogCaptureFixture) -> None:
     with ProcessPoolExecutor(1) as executor:
         result = searched(broken_at, space_of(n=list(range(500))), executor=executor)
-    assert not result.complete and any(trial.ending == "crashed" for trial in result)
+    assert not result.complete and not [trial for trial in result if trial.ending == "crashed"]
+    assert result[3].ending == NOT_TRIED
+    assert "configurations that it had are not tried" in caplog.text
     assert "autotune: the executor can do no more, which ends the search: BrokenProcessPool" in caplog.text
 
 

@@ -70,9 +70,61 @@ def test_a_condition_leaves_some_out_and_keeps_the_numbers() -> None:
     assert numbers == [0, 3, 6, 9, 12, 15]
 
 
-def test_an_exception_in_the_condition_is_the_users() -> None:
-    with pytest.raises(ZeroDivisionError):
+def test_an_exception_in_the_condition_names_the_configuration() -> None:
+    with pytest.raises(InputError) as caught:
         listed([{"A": 0}], where=lambda A: 1 / A)
+    assert str(caught.value) == (
+        "autotune: where: ZeroDivisionError: division by zero, for {'A': 0}; it must be true or false for every "
+        "configuration"
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_condition_that_does_not_take_the_names() -> None:
+    def where(kRows: int, kStep: int) -> bool:
+        return True
+
+    assert refused(InputError, space={"kCols": [1]}, where=lambda kRows: True) == (
+        "autotune: where: <lambda> takes no keyword 'kCols'; its parameters are: kRows"
+    )
+    assert refused(InputError, [{"kRows": 1, "kStep": 2}, {"kRows": 1}], where=where) == (
+        "autotune: where: where: missing a required argument: 'kStep'; the call and the space give kRows"
+    )
+    assert len(listed(space={"A": [1, 2], "B": [3]}, where=lambda A, **rest: A == 1)) == 1
+
+
+def test_a_condition_that_refuses_endlessly(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """What was allowed before is not lost; where nothing was it is an error."""
+    monkeypatch.setattr("mskpp.optune.space.MOST_REFUSALS", 1000)
+    one = Space(None, {"A": range(10**6)}, lambda A: A < 2, "autotune")
+    assert one.gave_up is False
+    assert list(one.numbers("in order", 0)) == [0, 1] and one.gave_up is True
+    assert "where refused 1,000 configurations in a row after 2 that it allowed" in caplog.text
+    with pytest.raises(InputError, match=r"autotune: where refused 1,000 configurations in a row; make the space narr"):
+        listed(space={"A": range(10**6)}, where=lambda A: False)
+    few = Space(None, {"A": range(900)}, lambda A: A < 2, "autotune")
+    assert list(few.numbers("in order", 0)) == [0, 1] and not few.gave_up
+
+
+class Nameless:
+    def __repr__(self) -> str:
+        raise ValueError("no name")
+
+
+def test_values_for_no_source_may_be_anything() -> None:
+    values = [(1, 2), None, [3], {"x": 1}, 1j, math.inf, "", 2**64, -1, "x"]
+    one = Space(None, {"A": values, "B": [np.int64(1), np.array([1, 2])]}, None, "autotune", cpp=False)
+    assert one.config(0) == {"A": (1, 2), "B": 1} and type(one.config(0)["B"]) is int
+    assert len(list(one.samples())) == len(values) + 2 and one.names() == ["A", "B"]
+    assert Space([{"A": None}, {"B": (1,)}, {"A": 1}], None, None, "autotune", cpp=False).names() == ["A", "B"]
+    for configs in ([{"A": (1, 2)}, {"A": (1, 2)}], [{"A": 1}, {"A": np.int32(1)}]):
+        with pytest.raises(InputError, match=r"configs\[1\] is the same as configs\[0\]"):
+            Space(configs, None, None, "autotune", cpp=False)
+    with pytest.raises(ArgumentError) as caught:
+        Space(None, {"A": [Nameless()]}, None, "autotune", cpp=False)
+    assert str(caught.value) == (
+        "autotune: space['A'][0] is Nameless, whose repr() raises ValueError: no name; values are told apart by it"
+    )
 
 
 def test_a_condition_that_is_never_true() -> None:

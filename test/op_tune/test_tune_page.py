@@ -181,6 +181,15 @@ def test_headline(written: Callable[[TuneResult], Path]) -> None:
     assert "does not hold everything" not in text
 
 
+@pytest.mark.parametrize("samples", [1, 2, 3])
+def test_few_samples_have_no_bounds(samples: int) -> None:
+    trial = Trial(0, {"v": 1}, MEASURED, 5.0, 4.0, 6.0, samples)
+    parts = Parts(tune_page.page_of(TuneResult((trial,), "host", "k", (0,))))
+    assert ("4.000 to 6.000" in parts.text()) == (samples == 3)
+    assert parts.data()["fewSamples"] == 3
+    assert "from three samples on with bounds that hold the median with up to 95 % confidence" in parts.text()
+
+
 def test_ties_and_what_was_not_tried() -> None:
     result = tuning(ties=(0, 13, 2))
     more = (*result.trials, Trial(60, {"kTile": 1}, NOT_TRIED))
@@ -389,6 +398,29 @@ def test_a_real_page(written: Callable[[TuneResult], Path], page_of: PageOf) -> 
         "linear", "log", "linear",
     ]  # fmt: skip
     assert opened.run("document.getElementById('effect-plot-0').layout.xaxis.title.text") == "GemmShape&lt;…, 256&gt;"
+    quiet(opened)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([1024, 4096, 16384, 1020], ["1020", "1024", "4096", "16384"]),
+        ([2**power for power in range(8, 20)], ["256", "1024", "4096", "16384", "65536", "262144"]),
+        ([1000 + 17 * at for at in range(17)], ["1000", "1051", "1102", "1153", "1204", "1255"]),
+        (["Shape<1024>", "Shape<2>"], None),
+    ],
+)
+def test_labels_of_numbers_are_the_values(
+    written: Callable[[TuneResult], Path], page_of: PageOf, values: list[Any], labels: list[str] | None
+) -> None:
+    opened = page_of(written(one_name(values)))
+    axis = "document.getElementById('effect-plot-0').layout.xaxis"
+    found = opened.run(f"{axis}.ticktext")
+    if labels is not None:
+        assert found == labels and opened.run(f"{axis}.tickvals") == [float(text) for text in labels]
+    assert column(opened, "trials", 6) == ["2"] * len(values)  # samples
+    opened.page.click("#trials tbody tr:first-child .opener")
+    assert "-, 2 samples" in opened.text("#trials tr.detail")
     quiet(opened)
 
 

@@ -84,7 +84,17 @@ def test_a_csv_replaces_what_was_there_but_no_link(tmp_path: Path) -> None:
 
 def test_json_has_everything() -> None:
     found = json.loads(result(seconds=1.5, complete=False).json())
-    assert sorted(found) == ["backend", "complete", "correlation", "kernel", "schema", "seconds", "ties", "trials"]
+    assert sorted(found) == [
+        "backend",
+        "complete",
+        "correlation",
+        "kernel",
+        "schema",
+        "seconds",
+        "size",
+        "ties",
+        "trials",
+    ]
     assert (found["schema"], found["kernel"], found["backend"]) == (SCHEMA, "matmul", "host")
     assert (found["ties"], found["complete"], found["seconds"]) == ([2, 3], False, 1.5)
     assert [trial["config"] for trial in found["trials"]] == [trial.config for trial in TRIALS]
@@ -96,6 +106,39 @@ def test_json_has_everything() -> None:
 def test_json_of_numbers_of_numpy() -> None:
     one = Trial(0, {"N": np.int64(3)}, MEASURED, 1.0, 1.0, 1.0, 1)
     assert json.loads(result(trials=(one,), ties=(0,)).json())["trials"][0]["config"] == {"N": 3}
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return "odd"
+
+    def __deepcopy__(self, memo: object) -> None:
+        raise TypeError("it is not copied")
+
+
+def test_values_of_any_kind(tmp_path: Path) -> None:
+    """As functions that model a kernel may take them."""
+    values = [(1, (2, 3)), None, [4], {"a": (1,), 2: None}, Odd(), float("inf"), np.arange(2), np.float32(0.5), {1}]
+    trials = tuple(Trial(at, {"v": value}, MEASURED, 1.0 + at, 1.0, 2.0, 1) for at, value in enumerate(values))
+    found = result(trials=trials, ties=(0,))
+    assert [trial["config"]["v"] for trial in json.loads(found.json())["trials"]] == [
+        [1, [2, 3]], None, [4], {"a": [1], "2": None}, "odd", "inf", [0, 1], 0.5, "{1}",
+    ]  # fmt: skip
+    assert [row["config.v"] for row in csv.DictReader(io.StringIO(found.to_csv(), newline=""))] == [
+        "(1, (2, 3))", "", "[4]", "{'a': (1,), 2: None}", "odd", "inf", "[0 1]", "0.5", "{1}",
+    ]  # fmt: skip
+    found.to_html(tmp_path / "out.html")
+    assert "(1, (2, 3))" in (tmp_path / "out.html").read_text()
+
+
+def test_half_a_surrogate_pair_is_written_as_an_escape(tmp_path: Path) -> None:
+    one = Trial(0, {"v": "\ud800"}, "crashed", reason="\udcff", log="\udcff\n")
+    found = result(trials=(one,), ties=(), kernel="k\udfff")
+    assert json.loads(found.json())["trials"][0]["config"] == {"v": "\ud800"}
+    found.json().encode()
+    assert "\\ud800" in found.to_csv(tmp_path / "out.csv") and "\\udcff" in (tmp_path / "out.csv").read_text()
+    found.to_html(tmp_path / "out.html")
+    assert (tmp_path / "out.html").read_text().isprintable() is False
 
 
 def test_a_data_frame() -> None:

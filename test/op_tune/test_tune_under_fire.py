@@ -70,11 +70,7 @@ def test_fifty_interrupts(tmp_path: Path, prebuilt: Path) -> None:
                 assert took < LATE_SECONDS
                 assert child.returncode == -signal.SIGINT and err.rstrip().endswith("KeyboardInterrupt"), err
                 # The second run of the function, with the best, may be interrupted as well.
-                assert (
-                    "The search is incomplete\n" in out
-                    or "The search is incomplete;" in out
-                    or (len(told) in (0, CONFIGS))
-                ), out
+                assert "The search is incomplete" in out or len(told) in (0, CONFIGS), out
                 known += bool(told)
             assert_nothing_is_left(folder)
             assert (folder / "work.cpp").read_text() == textwrap.dedent(SOURCE).lstrip("\n")

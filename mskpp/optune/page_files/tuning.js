@@ -151,10 +151,10 @@
   // A little to the side, the same each time, so that points of one value do not hide each other.
   const aside = (at) => ((((T.number[at] + 1) * 0.6180339887) % 1) - 0.5) * 0.34;
 
-  // Of many numbers some that have room for their labels: an eighth of the axis each.
+  // Of many numbers some that have room for their labels: a sixth of the axis each.
   function apart(values, log) {
     const at = (value) => (log ? Math.log10(value[1]) : value[1]);
-    const room = (at(values[values.length - 1]) - at(values[0])) / 8;
+    const room = (at(values[values.length - 1]) - at(values[0])) / 6;
     const out = [];
     for (const value of values) {
       if (!out.length || at(value) - at(out[out.length - 1]) >= room * 0.999) out.push(value);
