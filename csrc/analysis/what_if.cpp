@@ -89,9 +89,13 @@ class WhatIf {
     // critical path leaves the path as long as it is, so it gains nothing and need not be scheduled.
     struct Weight {
         std::int64_t instructions = 0;  // that take any time
+        std::int64_t converting = 0;    // moves that change the format
         std::int64_t critical = 0, critical_halved = 0;
 
-        void add(const Record& record) { instructions += record.cycles != 0; }
+        void add(const Record& record) {
+            instructions += record.cycles != 0;
+            converting += record.kind == Kind::move && record.transform;
+        }
         void add_critical(const Record& record) {
             critical += record.cycles;
             critical_halved += at(Pace::twice, record.cycles);
@@ -178,51 +182,100 @@ class WhatIf {
             return names_of(a.first)[a.second].critical > names_of(b.first)[b.second].critical;
         });
         if (used.size() > most_names) used.resize(most_names);
-        for (const auto& [kind, id] : used)
+        for (const auto& [kind, id] : used) {
             try_paces(
                 kind == Kind::move ? "path" : "instruction", program_.names()[id], names_of(kind)[id],
                 [kind = kind, id = id](const Record& record) { return record.name == id && record.kind == kind; });
+            if (kind == Kind::move) try_moves(id);
+        }
     }
 
     // --- the cache ---
 
-    // The cycles of every instruction at that hit ratio; empty if they are the recorded ones.
-    ChunkedVector<std::int64_t> at_ratio(double ratio) const {
-        const Costs& costs = *program_.shared_costs();
-        std::vector<const Path*> paths;
-        for (std::size_t i = 0; i < program_.names().size(); ++i) {
-            const Path* path = program_.path_of(static_cast<std::uint16_t>(i));
-            paths.push_back(path != nullptr && uses_cache(*path) ? path : nullptr);
-        }
-        using Work = std::tuple<std::uint16_t, bool, std::int64_t, std::int64_t>;
-        std::map<Work, std::int64_t> known;
-        ChunkedVector<std::int64_t> out;
-        bool changed = false;
+    static bool has_model_cost(const Record& record) {
+        return record.kind == Kind::move && record.origin != Origin::user;
+    }
+
+    // The cycles of every instruction with other costs of moves, and what that changes.
+    struct Recosted {
+        ChunkedVector<std::int64_t> cycles;
+        bool changed = false, raised = false;
+    };
+
+    // Of moves with a cost of the model that are `meant(record)`: cost(path, record, repeat, hit ratio).
+    template <typename Meant, typename MoveCost>
+    Recosted recosted(Meant meant, MoveCost cost) const {
+        using Work = std::tuple<std::uint16_t, bool, std::int64_t, std::int64_t, double>;
+        std::map<Work, std::int64_t> known;  // tiles repeat
+        Recosted out;
         auto repeated = program_.repeated().begin();
+        auto next_ratio = program_.hit_ratios().begin();
+        double ratio = 0;
         for (std::size_t i = 0; i < program_.size(); ++i) {
             const Record& record = program_.record(i);
             std::int64_t repeat = 1, cycles = record.cycles;
             if (repeated != program_.repeated().end() && repeated->move == i) repeat = (repeated++)->repeat;
-            if (record.kind == Kind::move && record.origin != Origin::user && paths[record.name] != nullptr) {
-                const auto [found, anew] = known.try_emplace({record.name, record.transform, record.work, repeat});
-                if (anew)
-                    found->second =
-                        costs.move(*paths[record.name], record.work, record.transform, repeat, ratio).cycles;
+            while (next_ratio != program_.hit_ratios().end() && next_ratio->first <= i) ratio = (next_ratio++)->ratio;
+            const Path* path = has_model_cost(record) && meant(record) ? program_.path_of(record.name) : nullptr;
+            if (path != nullptr) {
+                const auto [found, anew] =
+                    known.try_emplace({record.name, record.transform, record.work, repeat, ratio});
+                if (anew) found->second = cost(*path, record, repeat, ratio);
                 cycles = found->second;
             }
-            changed = changed || cycles != record.cycles;
-            out.push_back(cycles);
+            out.changed = out.changed || cycles != record.cycles;
+            out.raised = out.raised || cycles > record.cycles;
+            out.cycles.push_back(cycles);
         }
-        return changed ? std::move(out) : ChunkedVector<std::int64_t>();
+        return out;
+    }
+
+    // A row, if it changes anything. What only gets cheaper, off the critical path, leaves the path as long as it is.
+    void try_recosted(const char* kind, const std::string& subject, const char* change, const Recosted& other) {
+        if (!other.changed) return;
+        const bool matters = other.raised || std::any_of(critical_.begin(), critical_.end(), [&](const Step& step) {
+                                 return other.cycles[step.instruction] != program_.record(step.instruction).cycles;
+                             });
+        add(kind, subject, change,
+            matters ? repriced([&](std::uint32_t i, const Record&) { return other.cycles[i]; })
+                    : timeline_.total_cycles());
     }
 
     void try_cache() {
-        for (const double ratio : {0.0, 1.0}) {
-            const ChunkedVector<std::int64_t> cycles = at_ratio(ratio);
-            if (cycles.size() == 0) continue;
-            add("cache", "cache_hit_ratio", ratio == 0 ? "ratio 0" : "ratio 1",
-                repriced([&](std::uint32_t i, const Record&) { return cycles[i]; }));
+        std::vector<char> cached(program_.names().size(), 0);
+        for (std::size_t i = 0; i < cached.size(); ++i) {
+            const Path* path = program_.path_of(static_cast<std::uint16_t>(i));
+            cached[i] = path != nullptr && uses_cache(*path);
         }
+        const Costs& costs = *program_.shared_costs();
+        for (const double wanted : {0.0, 1.0})
+            try_recosted("cache", "cache_hit_ratio", wanted == 0 ? "ratio 0" : "ratio 1",
+                         recosted([&](const Record& record) { return cached[record.name] != 0; },
+                                  [&](const Path& path, const Record& record, std::int64_t repeat, double) {
+                                      return costs.move(path, record.work, record.transform, repeat, wanted).cycles;
+                                  }));
+    }
+
+    // --- other moves over the same path ---
+
+    void try_moves(std::uint16_t name) {
+        // A move beyond it is left as it is: what twice its bytes cost could not be counted.
+        constexpr std::int64_t most = std::int64_t{1} << 58;
+        const Costs& costs = *program_.shared_costs();
+        const std::string& subject = program_.names()[name];
+        try_recosted("path", subject, "2x larger",
+                     recosted([&](const Record& record) { return record.name == name; },
+                              [&](const Path& path, const Record& record, std::int64_t repeat, double ratio) {
+                                  if (record.work > most || record.cycles > most) return record.cycles;
+                                  return at(Pace::twice,
+                                            costs.move(path, 2 * record.work, record.transform, repeat, ratio).cycles);
+                              }));
+        if (names_[0][name].converting != 0)
+            try_recosted("path", subject, "no conversion",
+                         recosted([&](const Record& record) { return record.name == name && record.transform; },
+                                  [&](const Path& path, const Record& record, std::int64_t repeat, double ratio) {
+                                      return costs.move(path, record.work, false, repeat, ratio).cycles;
+                                  }));
     }
 
     // --- buffers ---

@@ -90,6 +90,10 @@ std::optional<std::string> nearest(std::string_view text, const std::vector<std:
     constexpr std::size_t shortest_start = 3;
     for (const std::string& candidate : candidates)
         if (text.size() >= shortest_start && upper(candidate).rfind(wanted, 0) == 0) return candidate;
+    for (const std::string& candidate : candidates) {  // the last word of a name: MTE2 of PIPE-MTE2
+        const std::size_t dash = candidate.rfind('-');
+        if (dash != std::string::npos && upper(candidate).substr(dash + 1) == wanted) return candidate;
+    }
     std::size_t best = std::max<std::size_t>(1, text.size() / 3) + 1;
     std::optional<std::string> found;
     for (const std::string& candidate : candidates) {

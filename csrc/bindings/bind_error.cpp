@@ -71,7 +71,7 @@ void translate(const std::exception_ptr& pointer, void*) {
         std::string message = error.what();
         const bool tells_lines = error.kind() == ErrorKind::deadlock || error.kind() == ErrorKind::flag;
         const std::string place = tells_lines ? "" : state().sources->text(current_line());
-        if (!place.empty()) message += " (" + place + ")";
+        if (!place.empty()) message.insert(std::min(message.find('\n'), message.size()), " (" + place + ")");
         const nb::object& classes = state().errors;
         nb::object type = classes.is_valid() ? nb::object(classes[static_cast<std::size_t>(error.kind())])
                                              : nb::borrow(PyExc_RuntimeError);

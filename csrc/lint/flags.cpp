@@ -41,6 +41,7 @@ class FlagLint {
     std::vector<Finding> findings() {
         unmatched();
         crossed();
+        unordered();
         own_pipe();
         never_needed();
         set_twice();
@@ -125,27 +126,38 @@ class FlagLint {
             if (channel.flag->matched < channel.flag->sets.size() && both[0] == nullptr) both[0] = &channel;
             if (channel.flag->matched < channel.flag->waits.size() && both[1] == nullptr) both[1] = &channel;
         }
+        const auto swapped = [&](const FlagKey& key, std::size_t which) -> const Channel* {
+            const auto it = left.find({key.target, key.source});
+            return key.source == key.target || it == left.end() ? nullptr : it->second[which];
+        };
         for (const Channel& channel : flags_) {
-            const auto& [sets, waits] = left[{channel.key->source, channel.key->target}];
+            const auto [sets, waits] = left[{channel.key->source, channel.key->target}];
             const FlagKey& key = *channel.key;
             const Flag& flag = *channel.flag;
+            const Channel *swapped_set = swapped(key, 0), *swapped_wait = swapped(key, 1);
             for (std::size_t i = flag.matched; i < flag.sets.size(); ++i)
                 add(Problem::unmatched, Severity::error, {place(flag.sets[i], key)}, {flag.sets[i], none},
                     [&](Finding& finding) {
                         finding.text = concat(set_text(key), " is never waited for");
-                        finding.cure = waits == nullptr ? concat("issue ", wait_text(key), " where ", pipe(key.target),
-                                                                 " must wait, or remove the set_flag")
-                                                        : concat(wait_text(*waits->key), at(waits->flag->waits.back()),
-                                                                 " has no set_flag: give both the same id");
+                        finding.cure = waits != nullptr ? concat(wait_text(*waits->key), at(waits->flag->waits.back()),
+                                                                 " has no set_flag: give both the same id")
+                                       : swapped_wait != nullptr
+                                           ? concat(wait_text(*swapped_wait->key), at(swapped_wait->flag->waits.back()),
+                                                    " has no set_flag: swap source and target of one of the two")
+                                           : concat("issue ", wait_text(key), " where ", pipe(key.target),
+                                                    " must wait, or remove the set_flag");
                     });
             for (std::size_t i = flag.matched; i < flag.waits.size(); ++i)
                 add(Problem::unmatched, Severity::error, {place(flag.waits[i], key)}, {none, flag.waits[i]},
                     [&](Finding& finding) {
                         finding.text = concat(wait_text(key), " waits for a set_flag that is never issued");
-                        finding.cure = sets == nullptr ? concat("issue ", set_text(key), " behind what ",
-                                                                pipe(key.target), " waits for, or remove the wait_flag")
-                                                       : concat(set_text(*sets->key), at(sets->flag->sets.back()),
-                                                                " is never waited for: give both the same id");
+                        finding.cure = sets != nullptr ? concat(set_text(*sets->key), at(sets->flag->sets.back()),
+                                                                " is never waited for: give both the same id")
+                                       : swapped_set != nullptr
+                                           ? concat(set_text(*swapped_set->key), at(swapped_set->flag->sets.back()),
+                                                    " is never waited for: swap source and target of one of the two")
+                                           : concat("issue ", set_text(key), " behind what ", pipe(key.target),
+                                                    " waits for, or remove the wait_flag");
                     });
         }
     }
@@ -164,10 +176,108 @@ class FlagLint {
                 finding.text = concat("a certain deadlock: ", told(cycle));
                 finding.cure = concat("issue set_flag(", program_.flag_text(*program_.flag_of(pairs[0].first)), ")",
                                       at(pairs[0].first), " earlier, or one of the waits later");
+                if (const Pair* flag = first_pass(pairs))
+                    finding.cure += concat("; or set_flag(", program_.flag_text(*program_.flag_of(flag->first)),
+                                           ") once before the loop, whose first pass waits for what its end sets");
             });
             Finding& finding = found_[known_.at({Problem::crossed, places})].finding;
             if (finding.count == 1) finding.pairs = std::move(pairs);
         }
+    }
+
+    // A wait, issued more than once, whose first comes before the first set: a loop that hands a buffer back.
+    const Pair* first_pass(const std::vector<Pair>& pairs) const {
+        for (const Pair& pair : pairs) {
+            const Flag& flag = program_.flags().at(*program_.flag_of(pair.first));
+            if (flag.waits.size() > 1 && flag.sets[0] == pair.first && pair.second < pair.first) return &pair;
+        }
+        return nullptr;
+    }
+
+    // The vector unit takes its instructions and its register queues in order, and registers belong to it.
+    bool hardware_orders(std::uint16_t writer, std::uint16_t reader) const {
+        const auto is_vector = [&](std::uint16_t number) {
+            return program_.pipes()[number].pipe == Pipe::V || is_register_pipe(program_.pipes()[number].pipe) ||
+                   program_.pipes()[number].pipe == Pipe::RVECST;
+        };
+        return writer == reader || (program_.pipes()[writer].core == program_.pipes()[reader].core &&
+                                    is_vector(writer) && is_vector(reader));
+    }
+
+    struct Read {
+        std::uint32_t writer, reader, tensor;
+        bool operator<(const Read& other) const {
+            return std::tie(reader, writer, tensor) < std::tie(other.reader, other.writer, other.tensor);
+        }
+    };
+
+    // Each writer and reader of local memory on pipes that hardware does not order by itself, once.
+    std::vector<Read> local_reads() const {
+        std::vector<Read> reads;
+        for (std::uint32_t i = 0; i < program_.size(); ++i) {
+            if (!graph_.runs(i)) continue;
+            const std::size_t first = reads.size();
+            graph_.each_edge(i, [&](const FlagGraph::Edge& edge) {
+                if (edge.why != FlagGraph::Why::data) return;
+                const Memory memory = program_.tensor(edge.tensor).memory;
+                if (memory == Memory::GM || memory == Memory::VEC) return;
+                if (hardware_orders(program_.record(edge.producer).pipe, program_.record(i).pipe)) return;
+                reads.push_back({edge.producer, i, edge.tensor});
+            });
+            const auto begin = reads.begin() + static_cast<std::ptrdiff_t>(first);
+            std::sort(begin, reads.end());
+            reads.erase(
+                std::unique(begin, reads.end(), [](const Read& a, const Read& b) { return a.writer == b.writer; }),
+                reads.end());
+        }
+        return reads;
+    }
+
+    void unordered() {
+        const std::vector<Read> reads = local_reads();
+        std::vector<FlagGraph::Question> questions;
+        for (const Read& read : reads) questions.push_back({read.writer, read.reader});
+        bool ordered = !flags_.empty();  // without flags and barriers nothing puts one pipe behind another
+        for (std::uint32_t i = 0; i < program_.size() && !ordered; ++i)
+            ordered = program_.record(i).kind == Kind::barrier;
+        has_flags_within_ = std::any_of(flags_.begin(), flags_.end(),
+                                        [&](const Channel& channel) { return is_within_a_core(*channel.key); });
+        if (ordered) graph_.answer(questions, false);  // they stay in the order of the reads
+        for (std::size_t q = 0; q < reads.size(); ++q)
+            if (!questions[q].answer) tell_unordered(reads[q]);
+    }
+
+    void tell_unordered(const Read& read) {
+        const std::uint16_t from = program_.record(read.writer).pipe, to = program_.record(read.reader).pipe;
+        std::vector<Place> places{place(read.writer, from, to), place(read.reader, from, to)};
+        // Flags between cores alone: the cores take turns, what is within one is left to the model.
+        const bool within = program_.pipes()[from].core == program_.pipes()[to].core;
+        const bool left_out = within ? !has_flags_within_ : flags_.empty();
+        if (left_out) {
+            if (!without_flags_.empty()) places = without_flags_;
+            without_flags_ = places;
+        }
+        add(Problem::unordered, left_out ? Severity::hint : Severity::warning, places, {read.writer, read.reader},
+            [&](Finding& finding) {
+                const std::string what =
+                    concat(instruction(read.reader), " on ", pipe(to), " reads ", program_.tensor_text(read.tensor));
+                const std::string writer = concat(instruction(read.writer), " on ", pipe(from));
+                const bool waits_on_vec = is_register_pipe(program_.pipes()[to].pipe);
+                std::string ends = program_.flag_text({from, to, waits_on_vec ? 1u << 16 : 0u});
+                ends.replace(ends.rfind('0'), 1, "id");  // which id is free is the user's to say
+                const bool has_flags = std::any_of(flags_.begin(), flags_.end(), [&](const Channel& channel) {
+                    return channel.key->source == from && channel.key->target == to;
+                });
+                finding.text =
+                    left_out
+                        ? concat(flags_.empty() ? "no flags at all" : "no flags within a core",
+                                 ": the model orders reads behind writes by itself, hardware does not; the first: ",
+                                 what, ", written by ", writer)
+                        : concat(what, ", and no flag or barrier puts that behind ", writer, ", which writes it");
+                finding.cure = concat(has_flags ? "move set_flag(" : "set_flag(", ends,
+                                      ") behind the write and wait_flag(", ends, ") before the read");
+                if (left_out) finding.cure += ", and so on; nothing to do for a model that leaves flags out";
+            });
     }
 
     std::string instruction(std::uint32_t i) const {
@@ -362,12 +472,15 @@ class FlagLint {
     std::vector<Channel> flags_;  // in program order
     std::vector<Found> found_;
     std::map<std::pair<Problem, std::vector<Place>>, std::size_t> known_;
+    bool has_flags_within_ = false;     // a core
+    std::vector<Place> without_flags_;  // the places of the one finding on unordered reads, where there are no flags
 };
 
 }  // namespace
 
 std::string_view name(Problem problem) {
-    static constexpr std::string_view names[] = {"unmatched", "crossed", "never-needed", "own-pipe", "set-twice", "id"};
+    static constexpr std::string_view names[] = {"unmatched", "crossed",   "unordered", "never-needed",
+                                                 "own-pipe",  "set-twice", "id"};
     return names[static_cast<std::size_t>(problem)];
 }
 

@@ -181,6 +181,9 @@ void Program::set_cache_hit_ratio(double ratio) {
     if (!(ratio >= 0 && ratio <= 1))
         throw Error(ErrorKind::value, concat("Chip: cache_hit_ratio is ", ratio, "; allowed are 0 to 1"));
     hit_ratio_ = ratio;
+    const auto first = static_cast<std::uint32_t>(records_.size());
+    if (!hit_ratios_.empty() && hit_ratios_.back().first == first) hit_ratios_.pop_back();
+    hit_ratios_.push_back({first, ratio});
 }
 
 Cost Program::cost(const Move& move, const LoadOptions& options) {
@@ -480,24 +483,35 @@ const Program::FlagKey* Program::flag_of(std::uint32_t i) const {
 void Program::finish() {
     constexpr std::size_t most_listed = 20;
     if (finished_) return;
-    std::vector<std::pair<std::uint32_t, std::string>> left;
+    struct Left {
+        std::uint32_t first;  // instruction
+        std::size_t count;
+    };
+    std::size_t count = 0;
+    std::unordered_map<std::string, Left> alike;  // by what is said of them
     for (const auto& [key, flag] : flags_) {
         const auto note = [&](const std::vector<std::uint32_t>& list, const char* what, const char* fate) {
             for (std::size_t i = flag.matched; i < list.size(); ++i) {
                 const std::string line = source_text(records_[list[i]].line);
-                left.emplace_back(list[i], concat("\n  ", what, "(", flag_text(key), ")",
-                                                  line.empty() ? "" : " (" + line + ")", fate));
+                const std::string said =
+                    concat("\n  ", what, "(", flag_text(key), ")", line.empty() ? "" : " (" + line + ")", fate);
+                Left& group = alike.try_emplace(said, Left{list[i], 0}).first->second;
+                ++group.count;
+                ++count;
             }
         };
         note(flag.sets, "set_flag", " is never waited for");
         note(flag.waits, "wait_flag", " waits for a set_flag that is never issued");
     }
-    if (!left.empty()) {
+    if (count != 0) {
+        std::vector<std::pair<std::uint32_t, std::string>> left;
+        for (const auto& [said, group] : alike)
+            left.emplace_back(group.first, group.count == 1 ? said : concat(said, " x ", group.count));
         std::sort(left.begin(), left.end());
-        std::string message = concat("flags: ", left.size(), " of set_flag and wait_flag do not pair up");
+        std::string message = concat("flags: ", count, " of set_flag and wait_flag do not pair up");
         for (std::size_t i = 0; i < std::min(most_listed, left.size()); ++i) message += left[i].second;
         if (left.size() > most_listed) message += concat("\n  ... and ", left.size() - most_listed, " more");
-        throw Error(ErrorKind::flag, message);
+        throw Error(ErrorKind::flag, message + "\n  mskpp lint SCRIPT.py explains the flags");
     }
     finished_ = closed_ = true;
     std::stable_sort(late_.begin(), late_.end(),

@@ -30,7 +30,7 @@ class Explanation {
         find_cycles();
         const std::string reasons = starved() + cycles();
         return concat("schedule: deadlock, ", stuck_, stuck_ == 1 ? " pipe stuck" : " pipes stuck", reasons, behind(),
-                      hint());
+                      hint(), pointer());
     }
 
   private:
@@ -195,6 +195,18 @@ class Explanation {
         return program_.starved().empty()
                    ? ""
                    : "\n  to give a tensor its first value: load it, set_valid(), or is_inited=True";
+    }
+
+    // Where a flag is on a circle that is drawn.
+    std::string pointer() const {
+        for (std::size_t c = 0; c < std::min(cycles_.size(), most_cycles); ++c)
+            for (std::size_t i = 0; i < cycles_[c].size(); ++i) {
+                const std::uint32_t from = cycles_[c][i], to = cycles_[c][(i + 1) % cycles_[c].size()];
+                for (const Wait& wait : waits_[from])
+                    if (wait.pipe == to && is_flag(from, wait.dependency.producer))
+                        return "\n  mskpp lint SCRIPT.py explains the flags";
+            }
+        return "";
     }
 
     const Program& program_;

@@ -97,9 +97,22 @@ def problem_of(folder: Path, parents: list[Path]) -> tuple[str, str]:
         costs = loaded(str(folder), parents)
         own = len(without_place(lambda: chip_instructions(costs)))
     except MskppError as error:
-        return "", str(error)
+        return "", with_line(str(error), folder / "chip.csv")
     tables = ", ".join(path.name for path in sorted(folder.glob("*.csv")))
     return f"{tables}{f'; {own} instructions of its own' if own else ''}", ""
+
+
+def with_line(problem: str, table: Path) -> str:
+    """The problem of a key of chip.csv with the line that gives it, where it is this table's."""
+    before = f"data: {table.parent.name}/chip.csv:"
+    if not problem.startswith(f"{before} "):
+        return problem
+    key = problem[len(before) :].split()[0]
+    with open(table, encoding="utf-8-sig", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.partition(",")[0].strip() == key:
+                return f"{before}{number}{problem[len(before) - 1 :]}"
+    return problem
 
 
 def hidden_by(folders: list[Path]) -> dict[Path, str]:

@@ -28,7 +28,8 @@ wait for. The largest changes come first.
 A and B are each a result.json (or the folder that has one, as `mskpp run --out` makes it), or a script, which is run.
 
 With --fail-over the exit code is 1 where the total grew by more, so that a CI job fails. A limit is a share of A, as
-5%, or a number of cycles, as 1000. --fail-over-pipe does the same for the busy time of each pipe."""
+5%, or a number of cycles, as 1000. --fail-over-pipe does the same for the busy time of each pipe. With
+--fail-on-warnings it is 1 where a local memory of B overflows."""
 
 EXAMPLES = """
 mskpp diff before/result.json after/result.json
@@ -51,7 +52,9 @@ def limit(text: str) -> Limit:
     """The type of an option: 5% or 1000."""
     found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*(%?)", text.strip(), re.ASCII)
     if found is None or (not found[2] and "." in found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a share, as 5%, nor a number of cycles, as 1000")
+        share = re.fullmatch(r"0?\.\d{1,15}", text.strip(), re.ASCII)
+        meant = f"; did you mean {100 * float(share[0]):.12g}%?" if share is not None else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a share, as 5%, nor a number of cycles, as 1000{meant}")
     return Limit(text.strip(), float(found[1]) / (100 if found[2] else 1), bool(found[2]))
 
 
@@ -69,6 +72,7 @@ def add(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument("after", metavar="B", help="likewise")
     parser.add_argument("--fail-over", type=limit, metavar="LIMIT", help="exit code 1 when the total grew by more")
     parser.add_argument("--fail-over-pipe", type=limit, metavar="LIMIT", help="exit code 1 when a pipe grew by more")
+    parser.add_argument("--fail-on-warnings", action="store_true", help="exit code 1 when a memory of B overflows")
     parser.add_argument("--block", type=whole(1), metavar="N", help="the N-th Chip block of a script with several")
     parser.add_argument(
         "--rows", type=whole(0), default=SHOWN_ROWS, metavar="N",
@@ -114,6 +118,8 @@ def exceeded(arguments: argparse.Namespace, difference: Difference, clock_mhz: f
                 figures = f"{figure(change.before, difference.unit)} to {figure(change.after, difference.unit)}"
                 name = "the total" if change is difference.total else change.name
                 found.append(f"{name} grew from {figures} {difference.unit}{share}, more than {option} {allowed.text}")
+    if arguments.fail_on_warnings:
+        found += [f"--fail-on-warnings: {text}" for text in difference.warnings]
     return found
 
 
@@ -125,6 +131,11 @@ def show(arguments: argparse.Namespace, before: SavedResult, after: SavedResult,
         emit(printable(f"{what}: {path}, {result.chip}, {result.duration_us:,.3f} us"))
     for note in difference.notes:
         emit(printable(f"note: {note}"))
+    for warning in difference.warnings:
+        what = "new in B" if warning in difference.new_warnings else "A too has one of it"
+        emit(printable(f"warning, {what}: {warning}"))
+    for warning in difference.gone_warnings:
+        emit(printable(f"warning, only of A: {warning}"))
     unit = difference.unit
     emit("")
     show_group(f"total, {unit}", [difference.total], 0, unit)
@@ -184,7 +195,13 @@ def document(
         ]
 
     def side(path: str, result: SavedResult) -> dict[str, Any]:
-        return {"source": path, "chip": result.chip, "cycles": result.total_cycles, "us": result.duration_us}
+        return {
+            "source": path,
+            "chip": result.chip,
+            "cycles": result.total_cycles,
+            "us": result.duration_us,
+            "warnings": list(result.warnings),
+        }
 
     return {
         "schema": SCHEMA,
@@ -196,5 +213,7 @@ def document(
         "pipes": rows(difference.pipes),
         "instructions": rows(difference.instructions),
         "ledger": rows(difference.causes),
+        "warnings": list(difference.warnings),
+        "new_warnings": list(difference.new_warnings),
         "exceeded": grown,
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``mskpp lint SCRIPT.py``: what is wrong or needless about the flags of the programs that a script records."""
+"""``mskpp lint SCRIPT.py``: what is wrong, missing or needless about the flags of what a script records."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ DESCRIPTION = """Runs a script and looks at the flags of each `with Chip(...)` b
 writes files, and only a result that the script reads is computed. docs/errors.md explains the findings.
 
 errors    the block could not be scheduled: unmatched or crossed flags
-warnings  flags that do nothing: never needed, or within one pipe
-hints     what the model allows and hardware does not: a flag set twice, ids above 7, waits that come too late
+warnings  reads of local memory that no flag puts behind the write on another pipe; flags that do nothing: never
+          needed, or within one pipe
+hints     what the model allows and hardware does not: a flag set twice, ids above 7, waits that come too late, and
+          once for a block without any flag that it models reads and writes between pipes
 
 The exit code is 1 when there are errors."""
 
@@ -55,7 +57,7 @@ def add(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         subparsers,
         "lint",
         run,
-        summary="find wrong and needless flags, without scheduling",
+        summary="find wrong, missing and needless flags, without scheduling",
         description=DESCRIPTION,
         examples=EXAMPLES,
         rest="words after -- are the arguments of the script",
@@ -97,8 +99,7 @@ def run_script(arguments: argparse.Namespace, recording: Explorer) -> tuple[str,
             if end.code not in (None, 0):
                 return f"the script ended itself with sys.exit({end.code!r}){user_file.place(end, path)}", False
         except MskppError as error:
-            place = user_file.place(error, path)
-            return f"{error}{'' if str(error).endswith(place) else place}", False
+            return user_file.placed(error, path), False
         except BaseException as error:
             say(user_file.traceback_text(error, path))
             return f"the script ended with {type(error).__name__}: {error}", False

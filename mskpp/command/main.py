@@ -80,6 +80,9 @@ def parsed(words: list[str]) -> argparse.Namespace:
         raise SystemExit(WRONG_USAGE)
     if not words[0].startswith("-") and words[0] not in subparsers.choices:
         names = list(subparsers.choices)
+        of_two = [name for name in names if name.startswith(f"{words[0]} ")]
+        if of_two:  # it is the first word of a command of two
+            parser.error(f"unknown command {' '.join(words[:2])!r}; did you mean {of_two[0]!r}?")
         parser.error(f"unknown command {words[0]!r}{near(words[0], names)} There are {', '.join(names)}")
     arguments, strange = parser.parse_known_args(words)
     if strange:

@@ -97,6 +97,12 @@ def read(path: str, block: int | None, rest: Sequence[str], prog: str) -> SavedR
         code = INTERRUPTED if done.returncode == INTERRUPTED else FAILED
         say(f"{prog}: {path} failed, so there is nothing to compare")
         raise SystemExit(code)
-    documents = json.loads(done.stdout)["results"]
+    try:
+        documents = json.loads(done.stdout)["results"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{os.path.basename(path)} spoilt its own answer (os._exit, a fork, prints at exit); run it with "
+            "mskpp run --out DIR, and give DIR"
+        ) from None
     texts = [f"{one['chip']}, {one['total']['us']:,.3f} us" for one in documents]
     return load(json.dumps(chosen(documents, texts, block, path)), path)

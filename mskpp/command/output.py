@@ -79,9 +79,11 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def stdout_set_aside(wanted: bool) -> Iterator[None]:
-    """Within the block, if ``wanted``, all that goes to stdout goes to stderr: of Python, C code and children."""
+    """Within the block, if ``wanted``, all that goes to stdout goes to stderr: of Python, C code and children.
+    Behind it sys.stdout is what it was, whatever a user's file has made of it."""
     if not wanted:
-        yield
+        with own_stdout_kept():
+            yield
         return
     has_stderr = is_open(2)
     try:
@@ -103,6 +105,17 @@ def stdout_set_aside(wanted: bool) -> Iterator[None]:
                 ctypes.CDLL(None).fflush(None)  # what C code has printed and not written yet
                 os.dup2(before, 1)
                 os.close(before)
+
+
+@contextlib.contextmanager
+def own_stdout_kept() -> Iterator[None]:
+    """A user's file may put something else in its place, or close it."""
+    before = sys.stdout
+    try:
+        yield
+    finally:
+        closed = before is not None and before.closed
+        sys.stdout = open(1, "w", closefd=False) if closed and is_open(1) else None if closed else before  # noqa: SIM115
 
 
 def is_open(descriptor: int) -> bool:

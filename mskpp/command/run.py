@@ -25,7 +25,7 @@ SHOWN_BLOCKS = 50
 EXPLAINED_BLOCKS = 3  # of more, only the slowest is explained
 
 DESCRIPTION = """Runs a script as python does, and shows of each `with Chip(...)` block how long it takes, the pipe that
-it is bound by, and the three changes that would gain most.
+it is bound by, the L2 cache hit ratio, and at most three changes that would gain 1 % or more.
 
 With --out, all that is known of a block is written: result.json for programs, report.html for people, trace.json for
 chrome://tracing and Perfetto, and the tables as CSV. With several blocks each has a folder: DIR/1, DIR/2 ...
@@ -178,7 +178,9 @@ def line(result: Result) -> list[str]:
 def explain(result: Result) -> None:
     """What would help, and what is to be known of the figures."""
     from mskpp.report.advice import first_changes, sentence
+    from mskpp.report.portable import hit_ratio_text
 
+    emit(hit_ratio_text(result.cache_hit_ratio))
     gains = first_changes(result.what_if)
     if gains:
         columns = [Column("what would help"), Column("us", True), Column("gain", True)]
@@ -192,7 +194,7 @@ def explain(result: Result) -> None:
         ]
         emit_table(columns, rows)
     else:
-        emit("no single change would help")
+        emit("what would help: nothing that was tried gains 1 %")
     guesses: Counter[str] = Counter()
     for row in result.costs_not_measured:
         guesses[row.origin] += row.count

@@ -219,7 +219,7 @@ def guarded(work: Callable[[], object], outcome: Outcome, prog: str, path: str) 
         outcome.error = f"{type(error).__name__}: {error}"
         say(user_file.traceback_text(error, path))
     except MskppError as error:
-        outcome.error = f"{error}{user_file.place(error, path)}"
+        outcome.error = user_file.placed(error, path)
         if logger.isEnabledFor(logging.DEBUG):
             say(user_file.traceback_text(error, path))
         say(f"{prog}: {outcome.error}")

@@ -107,3 +107,12 @@ def place(error: BaseException, path: str) -> str:
     """`` (file.py:18)``: the last line of the user's file that led to the error, or nothing."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
     return f" ({os.path.basename(path)}:{lines[-1]})" if lines else ""
+
+
+def placed(error: BaseException, path: str) -> str:
+    """The message with that line at the end of its first line; as it is where it names lines of that file itself."""
+    from mskpp.core.place import with_place
+
+    message, where = str(error), place(error, path)
+    told = message.endswith(where) or ("\n" in message and f"({os.path.basename(path)}:" in message)
+    return message if told else with_place(message, where)

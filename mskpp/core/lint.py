@@ -18,9 +18,10 @@ class Finding:
     """
 
     kind: str
-    """"unmatched", "crossed", "never-needed", "own-pipe", "set-twice" or "id"."""
+    """"unmatched", "crossed", "unordered", "never-needed", "own-pipe", "set-twice" or "id"."""
     severity: str
-    """"error": the program cannot be scheduled; "warning": it can do without; "hint": hardware sees it otherwise."""
+    """"error": the program cannot be scheduled; "warning": hardware reads too early, or it can do
+    without; "hint": hardware sees it otherwise."""
     lines: tuple[str, ...]
     """The lines of user code, "kernel.py:18"; empty where they are not known."""
     text: str
@@ -30,7 +31,10 @@ class Finding:
     count: int
     """How many there are."""
     pairs: tuple[tuple[int | None, int | None], ...]
-    """The set and the wait of each, as numbers of instructions, None for what is not there; at most 10,000."""
+    """The set and the wait of each, as numbers of instructions, None for what is not there; at most 10,000.
+
+    Of "set-twice" the wait and the set that may come before it, of "unordered" the writer and the reader.
+    """
 
     def __str__(self) -> str:
         where = f" ({', '.join(self.lines)})" if self.lines else ""

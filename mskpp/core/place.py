@@ -14,7 +14,13 @@ Kind = TypeVar("Kind", bound=MskppError)
 def at_user_line(kind: type[Kind], message: str) -> Kind:
     """The error, with the innermost line outside the package behind its message: "... (kernel.py:18)"."""
     line = _core.user_line()
-    return kind(f"{message} ({line})" if line else message)
+    return kind(with_place(message, f" ({line})") if line else message)
+
+
+def with_place(message: str, place: str) -> str:
+    """The message with the place at the end of its first line: what follows has lines of its own."""
+    first, newline, rest = message.partition("\n")
+    return f"{first}{place}{newline}{rest}"
 
 
 def shown(value: Any, most: int = 64) -> str:

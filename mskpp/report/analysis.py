@@ -21,15 +21,19 @@ class Stall:
     count: int
     """How many gaps."""
     tensor: str
-    """What was waited for, as "L1 tensor [64,64] FP16 (kernel.py:22)"; "" unless the cause is data."""
+    """What was waited for, as "L1 tensor [64,64] FP16 (kernel.py:22)" or "flag 0 of PIPE-MTE2 to PIPE-V"; "" unless the
+    cause is data or flag."""
     by: str
-    """Name of the instruction that was waited for; "" at the end."""
+    """Name of the instruction that was waited for; "" at the end. Of a flag, with the last move or computation before
+    it on its pipe, as "SET_FLAG behind MOV-GM_TO_L1"."""
     by_pipe: str
     by_line: str
+    """Its line; of a flag, that of the move or computation, if there is one."""
     waiting: str
-    """Name of the instruction that waited; "" at the end."""
+    """Name of the instruction that waited; "" at the end. Of a flag, with the next move or computation behind it on its
+    pipe, as "WAIT_FLAG before VADD"."""
     line: str
-    """Its line."""
+    """Line of the instruction that waited: of a flag, of the wait."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +114,14 @@ class Gain:
     subject: str
     """As "PIPE-MTE2", "MOV-GM_TO_L1", "MMAD", "cache_hit_ratio", "PIPE-M -> PIPE-MTE1"."""
     change: str
-    """"2x" (half the cycles, rounded up), "free" (none), "ratio 0", "ratio 1", "+1" (each wait takes the set before the
+    """"2x" (half the cycles, rounded up), "free" (none), "2x larger" (moves of that path twice as large and half as
+    many: each costs half, rounded up, of what one of twice its bytes costs), "no conversion" (moves of that path that
+    change the format cost what they would without), "ratio 0", "ratio 1", "+1" (each wait takes the set before the
     one it took, whatever its id), "+1 per id" (the set of its own id before that: one more buffer for each id)."""
     total_cycles: int
     """The makespan with the change."""
     gain_cycles: int
-    """How much earlier that is; negative for "ratio 0" where the ratio was higher."""
+    """How much earlier that is; negative for the worse, as "ratio 0" where the ratio was higher."""
 
 
 @dataclass(frozen=True)

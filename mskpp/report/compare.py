@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mskpp.report.profiler import TOTAL, Profile, Row
 
 _LETTERS = {"aic": "cube", "aiv": "vector"}  # that the name of a core begins with
+_ONLY_ON = {"PIPE-M": "cube", "PIPE-MTE1": "cube", "PIPE-FIX": "cube", "PIPE-V": "vector"}
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,20 @@ class Comparison:
             measured = tuple(_measured(row, core, pipe) for row in profile.rows)
             return Compared(name, predicted_us, measured, _measured(profile.summary, core, pipe))
 
+        kind = _kind_of(pipes_us)
+        if kind and not any(getattr(row, kind) for row in profile.rows):
+            kind = ""  # the measurement has none of it
+
         has = {core: any(getattr(row, core) for row in profile.rows) for core in _LETTERS.values()}
         found = {
-            TOTAL: Compared(TOTAL, total_us, tuple(row.total_us for row in profile.rows), profile.summary.total_us)
+            TOTAL: Compared(
+                TOTAL, total_us, tuple(_total(row, kind) for row in profile.rows), _total(profile.summary, kind)
+            )
         }
         seen = set()
         for name, predicted_us in pipes_us.items():
             core, pipe = _parts(name)
+            core = core or kind
             if core and not has[core]:  # the measurement has but one kind of core
                 core = ""
             seen |= {(one, pipe) for one in ((core, "plain") if core else ("cube", "vector", "plain"))}
@@ -90,6 +98,26 @@ def _parts(name: str) -> tuple[str, str]:
     if not dash:
         return "", name
     return _LETTERS.get(core.lower()[:3], ""), f"PIPE-{pipe}"
+
+
+def _kind_of(names: Iterable[str]) -> str:
+    """The one kind of core that is predicted, told by the names of cores or else by pipes that only one kind has; ""
+    where it is both or not clear."""
+    kinds = set()
+    for name in names:
+        core, pipe = _parts(name)
+        kinds.add(core or _ONLY_ON.get(pipe, ""))
+    kinds.discard("")
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _total(row: Row, kind: str) -> float | None:
+    """The row's time, of one kind of core where only that is predicted."""
+    if not kind or row.is_task:
+        return row.total_us
+    times: Mapping[str, float] = getattr(row, kind)
+    others = [core for core in _LETTERS.values() if core != kind and getattr(row, core)]
+    return times.get(TOTAL, None if others else row.total_us)
 
 
 def _measured(row: Row, core: str, pipe: str) -> float | None:

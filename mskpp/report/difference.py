@@ -12,6 +12,8 @@ from mskpp.report.schema import SavedResult
 _CAUSES = ("data", "flag", "barrier", "end")
 AnyResult = Result | SavedResult
 
+ROUNDING = 1e-12  # of shares: 29 % of 100 cycles are 29
+
 
 @dataclass(frozen=True)
 class Change:
@@ -33,7 +35,8 @@ class Change:
 
     def exceeds(self, limit: float, is_share: bool) -> bool:
         """Whether it grew by more than the limit; something from nothing exceeds every share."""
-        return self.absolute > (limit * (self.before or 0) if is_share else limit)
+        most = limit * (self.before or 0) if is_share else limit
+        return self.absolute > most * (1 + ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,12 @@ class Difference:
     """Idle time of the ledger, as "aic0-PIPE-M data"."""
     notes: tuple[str, ...]
     """In what else the two differ, so that figures may not be comparable."""
+    warnings: tuple[str, ...] = ()
+    """The memory warnings of after."""
+    new_warnings: tuple[str, ...] = ()
+    """Those of after about memories that before does not warn of."""
+    gone_warnings: tuple[str, ...] = ()
+    """Those of before about memories that after does not warn of."""
 
     @classmethod
     def of(cls, before: AnyResult, after: AnyResult) -> Difference:
@@ -72,6 +81,9 @@ class Difference:
             changes(_busy(before, "instructions"), _busy(after, "instructions")),
             changes(_idle(before), _idle(after)),
             tuple(_notes(before, after)),
+            tuple(after.warnings),
+            tuple(_others(after.warnings, before.warnings)),
+            tuple(_others(before.warnings, after.warnings)),
         )
 
 
@@ -86,6 +98,17 @@ def _busy(result: AnyResult, what: str) -> dict[str, int]:
 def _idle(result: AnyResult) -> dict[str, int]:
     found = {f"{row.pipe} {cause}": getattr(row, cause) for row in result.ledger.pipes for cause in _CAUSES}
     return {name: cycles for name, cycles in found.items() if cycles}
+
+
+def _others(warnings: list[str], known: list[str]) -> list[str]:
+    """Those about another memory: their figures change with every size."""
+    memories = {_memory(text) for text in known}
+    return [text for text in warnings if _memory(text) not in memories]
+
+
+def _memory(warning: str) -> str:
+    """What a warning is about, as "UB of aiv0"."""
+    return warning.partition(" holds ")[0]
 
 
 def _notes(before: AnyResult, after: AnyResult) -> list[str]:

@@ -73,6 +73,8 @@ class OutputFolder:
 def new_file(path: Path, who: str = "output") -> Iterator[TextIO]:
     """A text file of mode 0600 that appears under its name only when it is whole. Raises FileError, which begins with
     ``who``."""
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced
+        raise FileError(f"{who}: {path} is no regular file; give another path")
     part = path.with_name(f".mskpp-{os.getpid()}-{os.urandom(8).hex()}.part")
     try:
         with open(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mskpp.report.result import Event, Result
     from mskpp.report.schema import SavedResult
 
-TABLES = ("pipes", "instructions", "events", "stalls", "what_if", "ledger", "critical_path")
+TABLES = ("pipes", "instructions", "events", "stalls", "what_if", "ledger", "critical_path", "roofline", "memory")
 _MOST_PIPES = 12
 
 
@@ -50,7 +50,8 @@ class Portable:
 
     def to_dataframe(self: Any, table: str = "pipes") -> Any:
         """A table as a pandas DataFrame: "pipes", "instructions", "events", "stalls", "what_if", "ledger" (a row a
-        pipe) or "critical_path" (its parts).
+        pipe), "critical_path" (its parts), "roofline" (a row a path of a core, and one for computing) or "memory" (a
+        row a memory of a core).
 
         Raises StateError without pandas, InputError for another table.
         """
@@ -108,6 +109,11 @@ def _table(result: Result | SavedResult, table: str) -> tuple[list[str], list[li
         return list(Event._fields), [list(event) for event in result.events()]
     if table in ("pipes", "instructions"):
         return _statistics(result, table)
+    if table == "roofline":
+        return _rooflines(result)
+    if table == "memory":
+        columns = ["core", "memory", "peak_bytes", "peak_cycle", "capacity_bytes"]
+        return columns, [[getattr(use, name) for name in columns] for use in result.memory]
     kind: type
     found: Iterable[Any]
     if table == "what_if":
@@ -120,6 +126,30 @@ def _table(result: Result | SavedResult, table: str) -> tuple[list[str], list[li
         kind, found = Stall, result.ledger.stalls
     names = [field.name for field in dataclasses.fields(kind)]
     return names, [[getattr(row, name) for name in names] for row in found]
+
+
+def _rooflines(result: Result | SavedResult) -> tuple[list[str], list[list[Any]]]:
+    """What was done per cycle beside the best rate: bytes of paths, operations of computing."""
+    rows: list[list[Any]] = []
+    for core in result.roofline:
+        rows += [
+            [core.core, path.name, path.bytes, None, path.bytes_per_cycle, path.peak_bytes_per_cycle, path.share]
+            for path in core.paths
+        ]
+        if core.operations:
+            best = core.peak_operations_per_cycle
+            share = core.operations_per_cycle / best if best else None
+            rows.append([core.core, "compute", None, core.operations, core.operations_per_cycle, best, share])
+        for row in rows[len(rows) - len(core.paths) - bool(core.operations) :]:
+            row.append(row[1] == core.bound)
+    return ["core", "limit", "bytes", "operations", "per_cycle", "peak_per_cycle", "share", "is_bound"], rows
+
+
+def hit_ratio_text(ratio: float | None) -> str:
+    """The L2 cache hit ratio of a result in words."""
+    if ratio is None:
+        return "L2 cache hit ratio: changes within the block"
+    return f"L2 cache hit ratio {ratio:g}{'' if ratio else ' (cold, the default)'}"
 
 
 def _statistics(result: Result | SavedResult, table: str) -> tuple[list[str], list[list[Any]]]:

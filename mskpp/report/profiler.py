@@ -331,6 +331,8 @@ class _Reading:
         self._measured: dict[str, _Operator] = {}
         self._tasks: dict[str, _Operator] = {}
         self._rows = 0
+        self._short = ""
+        """Of the first row that ends before the last column of a time."""
 
     def profile(self, file: io.BufferedReader) -> Profile:
         lines = _lines(file, self._name)
@@ -405,6 +407,8 @@ class _Reading:
 
     def _take(self, number: int, cells: list[str], columns: _Columns) -> None:
         self._rows += 1
+        if not self._short and any(at >= len(cells) for places in columns.times.values() for at, _ in places):
+            self._short = f"line {number:,} has {len(cells)} cells under {len(columns.header)} columns"
         name, kind = (_text(cells, columns, what) for what in ("name", "type"))
         if len(self._names) < _MOST_OPERATORS:
             self._names.setdefault(name, kind)
@@ -494,18 +498,30 @@ class _Reading:
             return Profile(str(self._path), one.name, tuple(one.rows), one.count - len(one.rows), one.summary())
         if self._wanted is not None and not self._is_known(self._wanted):
             names = [name for name in self._names if name]
-            near = difflib.get_close_matches(self._wanted, names, 1, 0.5)
-            meant = f"; did you mean '{_cut(near[0])}'?" if near else "."
+            near = self._nearest(self._wanted)
+            meant = f"; did you mean '{_cut(near)}'?" if near else "."
             there = _listed(names, 100) or "none"
             raise InputError(f"profile: {self._name} has no operator '{_cut(self._wanted)}'{meant} It has {there}")
         needed = [columns.header[at] for places in columns.times.values() for at, _ in places]
         if not self._rows:
             raise InputError(f"profile: {self._name} has no row below its columns; export it again")
         of = f" of '{_cut(self._wanted)}'" if self._wanted is not None else ""
+        short = f"; {self._short}" if self._short else ""
         raise InputError(
-            f"profile: {self._name} has no time in any row{of}; {_listed(needed)} are 0, N/A or empty. Measure on a "
-            "device, with PipeUtilization as the metric"
+            f"profile: {self._name} has no time in any row{of}; {_listed(needed)} are 0, N/A or empty{short}. "
+            "Measure on a device, with PipeUtilization as the metric"
         )
+
+    def _nearest(self, wanted: str) -> str:
+        """The operator or type that is most like it, else one that has it within; case does not matter."""
+        known: dict[str, str] = {}
+        for name in (*self._names, *self._names.values()):
+            if name:
+                known.setdefault(name.casefold(), name)
+        word = wanted.casefold()
+        near = difflib.get_close_matches(word, list(known), 1, 0.5)
+        within = [name for name in known if len(word) > 1 and (word in name or name in word)]
+        return known[near[0]] if near else known[within[0]] if within else ""
 
     def _is_known(self, wanted: str) -> bool:
         return any(wanted.casefold() in (name.casefold(), kind.casefold()) for name, kind in self._names.items())

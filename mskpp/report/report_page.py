@@ -7,8 +7,10 @@ only, and of very long tables the first rows, so that it stays below 10 MB; it s
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +20,18 @@ from mskpp.errors import ArgumentError, InputError
 from mskpp.report import advice
 from mskpp.report.output import new_file
 from mskpp.report.page import Html, joined, json_text, page, shortened, tag
+from mskpp.report.portable import hit_ratio_text
 from mskpp.report.schema import SavedResult
 from mskpp.report.slices import Slices, cut
 
 if TYPE_CHECKING:
+    from mskpp.report.analysis import Gain
     from mskpp.report.result import Result, Statistic
 
 FILES = Path(__file__).with_name("page_files")
 DATA_BYTES = 4_500_000  # with a chart library of 4.8 MB a page stays below 10 MB
 MOST_NOTES = 50
+MOST_LOOKED_AT = 1_000  # instructions, for the name of the kernel's file
 _TENSOR = 200  # characters of a tensor's text
 
 
@@ -70,8 +75,10 @@ def report_of(result: Result | SavedResult) -> str:
         data = data_of(result, slices, limits)
         if len(json_text(data)) <= DATA_BYTES:
             break
+    kernel = kernel_of(result)
     return page(
-        f"{shortened(result.chip, 100)}: {us_text(result.duration_us)} µs",
+        f"{shortened(kernel, 100)}{': ' if kernel else ''}{us_text(result.duration_us)} µs on "
+        f"{shortened(result.chip, 100)}",
         body(result, data),
         data,
         scripts=[FILES / "timeline.js", FILES / "report.js"],
@@ -102,6 +109,7 @@ def data_of(result: Result | SavedResult, slices: Slices | None, limits: Limits)
     pipes = sorted(result.pipes.values(), key=lambda row: -row.cycles)
     instructions = sorted(result.instructions.values(), key=lambda row: -row.cycles)
     chosen = advice.first_changes(result.what_if)
+    gains = gains_shown(result.what_if)
     data: dict[str, Any] = {
         "clockMhz": result.clock_mhz,
         "total": result.total_cycles,
@@ -127,9 +135,9 @@ def data_of(result: Result | SavedResult, slices: Slices | None, limits: Limits)
             ],
         },
         "gains": [
-            [gain.kind, cut(gain.subject), gain.change, cut(advice.sentence(gain), _TENSOR), gain.total_cycles,
+            [gain.kind, cut(gain.subject), gain.change, cut(in_page(advice.sentence(gain)), _TENSOR), gain.total_cycles,
              gain.gain_cycles, gain in chosen]
-            for gain in first(result.what_if, "changes of the what-if table")
+            for gain in first(gains, "changes of the what-if table")
         ],
         "roofline": _roofline(result, limits, left_out),
         "memory": _memory(result, limits, left_out),
@@ -138,6 +146,27 @@ def data_of(result: Result | SavedResult, slices: Slices | None, limits: Limits)
     }  # fmt: skip
     data["leftOut"] = left_out
     return data
+
+
+def gains_shown(what_if: Sequence[Gain]) -> list[Gain]:
+    """What can be made before what cannot, as an instruction at no cost; without pipes whose time is all in one thing
+    that has a row of its own."""
+    rows = {(gain.change, gain.total_cycles) for gain in what_if if gain.kind in ("path", "instruction")}
+    kept = [gain for gain in what_if if gain.kind != "pipe" or (gain.change, gain.total_cycles) not in rows]
+    return sorted(kept, key=lambda gain: gain.change in ("free", "ratio 0"))
+
+
+def kernel_of(result: Result | SavedResult) -> str:
+    """The file with the first line of user code that is known; "" where none is."""
+    is_saved = isinstance(result, SavedResult)
+    events = () if is_saved else itertools.islice(result.events(), MOST_LOOKED_AT)
+    lines = (one.line for one in (*events, *result.critical_path.steps[:MOST_LOOKED_AT]))
+    return next((line.rpartition(":")[0] for line in lines if line), "")
+
+
+def in_page(text: str) -> str:
+    """With the arrows and units of the page."""
+    return text.replace("->", "→").replace(" us", " µs")
 
 
 def _statistic(row: Statistic) -> list[Any]:
@@ -344,19 +373,24 @@ def headline(result: Result | SavedResult) -> Html:
             figures.append(figure("Measured", f"{us_text(total.summary_us)} µs", ratio, "", "measured"))
     return tag(
         "header",
-        tag("div", tag("h1", shortened(result.chip, 200)), class_="title"),
-        tag("p", f"Predicted kernel time at {result.clock_mhz:,.0f} MHz", class_="sub"),
+        tag("div", tag("h1", shortened(kernel_of(result) or result.chip, 200)), class_="title"),
+        tag(
+            "p",
+            f"Predicted kernel time on {shortened(result.chip, 200)} at {result.clock_mhz:,.0f} MHz, "
+            f"{hit_ratio_text(result.cache_hit_ratio)}, page made {time.strftime('%Y-%m-%d %H:%M')}",
+            class_="sub",
+        ),
         tag("div", *figures, class_="figures"),
     )
 
 
 def _utilisation(result: Result | SavedResult) -> Html | None:
-    """Of the core that computes the most; of those that only move data, the best used one."""
-    cores = [core for core in result.roofline if core.utilisation is not None]
-    if not cores:
+    """Of the core with the busiest pipe, and of what that pipe does."""
+    busiest = (result.bound or "").rpartition("PIPE-")[0].removesuffix("-")
+    core = next((one for one in result.roofline if one.core == busiest), None)
+    if core is None or core.utilisation is None:
         return None
-    core = max(cores, key=lambda one: (one.operations, one.utilisation or 0.0))
-    limit = "computing" if core.bound == "compute" else shortened(core.bound.replace("_TO_", "->"), 40)
+    limit = "computing" if core.bound == "compute" else shortened(core.bound.replace("_TO_", "→"), 40)
     where = f" on {shortened(core.core, 30)}" if core.core else ""
     return figure(
         "Utilisation", percent_text(core.utilisation or 0.0), f"of the best rate of {limit}{where}", "", "use"
@@ -378,18 +412,17 @@ def advised(result: Result | SavedResult) -> Html:
     """The first three things to change."""
     chosen = advice.first_changes(result.what_if)
     if not chosen:
-        text = "No single change of the what-if table makes this faster."
+        text = "Nothing that was tried gains 1 %."
         return tag("section", tag("h2", "What to change first"), tag("p", text, class_="about"), id="s-advice")
     rows = []
     for gain in chosen:
         before = gain.total_cycles + gain.gain_cycles
         left = 100 * gain.total_cycles / before if before else 100.0
         bar = tag("span", tag("span", style=f"width:{left:.2f}%"), class_="shrink", aria_hidden="true")
-        said = tag("b", capital(shortened(advice.sentence(gain), 160)))
+        said = tag("b", capital(shortened(in_page(advice.sentence(gain)), 160)))
+        effect = advice.effect(gain, result.clock_mhz)
         small = "small" if abs(gain.gain_cycles) < before / 200 else None
-        rows.append(
-            tag("li", said, tag("span", advice.effect(gain, result.clock_mhz), class_="gain"), bar, class_=small)
-        )
+        rows.append(tag("li", said, tag("span", in_page(effect), class_="gain"), bar, class_=small))
     return tag("section", tag("h2", "What to change first"), tag("ol", *rows, class_="advice"), id="s-advice")
 
 

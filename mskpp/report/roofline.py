@@ -7,7 +7,7 @@ Operations are counted as everywhere here: of ``mmad`` m*k*n without padding, of
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from mskpp import _core
@@ -34,10 +34,11 @@ def roofline_of(timeline: _core.Timeline) -> tuple[CoreRoofline, ...]:
     cores: dict[str, list[_Achievement]] = defaultdict(list)
     for row in _core.achievements(timeline):
         cores[row[0]].append(_Achievement(*row))
-    return tuple(_of_core(core, rows, timeline.total_cycles) for core, rows in cores.items())
+    busy = {name: row[0] for name, *row in _core.measure(timeline)[1]}
+    return tuple(_of_core(core, rows, timeline.total_cycles, busy) for core, rows in cores.items())
 
 
-def _of_core(core: str, rows: list[_Achievement], cycles: int) -> CoreRoofline:
+def _of_core(core: str, rows: list[_Achievement], cycles: int, busy: Mapping[str, int]) -> CoreRoofline:
     paths = _paths(rows, cycles)
     computed = [row for row in rows if not row.move]
     operations = sum(row.work for row in computed)
@@ -50,7 +51,7 @@ def _of_core(core: str, rows: list[_Achievement], cycles: int) -> CoreRoofline:
     shares = {path.name: path.share for path in paths if path.share is not None}
     if longest > 0 and cycles:
         shares[COMPUTE] = longest / cycles
-    bound = max(shares, key=lambda name: shares[name], default="")
+    bound = _bound(rows, {pipe: busy.get(f"{core}-{pipe}" if core else pipe, 0) for pipe in {row.pipe for row in rows}})
     crossing = sum(path.bytes for path in paths if "GM" in path.name.split("_TO_"))
     return CoreRoofline(
         core,
@@ -62,6 +63,15 @@ def _of_core(core: str, rows: list[_Achievement], cycles: int) -> CoreRoofline:
         bound,
         shares.get(bound),
     )
+
+
+def _bound(rows: list[_Achievement], busy: Mapping[str, int]) -> str:
+    """Computing, or a path: the one with the most work on the busiest pipe. A path that is far from its best rate, as
+    its moves are small, bounds the core all the same, so that best rates do not decide."""
+    first = max(rows, key=lambda row: (busy[row.pipe], row.least_cycles, row.work))
+    if not busy[first.pipe]:
+        return ""
+    return first.name if first.move else COMPUTE
 
 
 def _paths(rows: Iterable[_Achievement], cycles: int) -> tuple[PathRoofline, ...]:

@@ -31,6 +31,7 @@ KIND = "mskpp result"
 MOST_BYTES = 256 << 20
 FILE_NAME = "result.json"
 _LARGEST = 1 << 64
+_SHOWN_BLOCKS = 10
 _CURE = "write it anew with mskpp run --out, or chip.result.write_json()"
 
 
@@ -178,8 +179,23 @@ def load_result(path: str | os.PathLike[str]) -> SavedResult:
         raise ArgumentError(f"load_result: the path must be a str or a path, got {type(path).__name__}")
     where = os.fsdecode(path)
     if os.path.isdir(where):
-        where = os.path.join(where, FILE_NAME)
+        folder, where = where, os.path.join(where, FILE_NAME)
+        blocks = [] if os.path.lexists(where) else _blocks_in(folder)
+        if blocks:
+            raise FileError(
+                f"load_result: {folder} has blocks {', '.join(map(str, blocks[:_SHOWN_BLOCKS]))}"
+                f"{' ...' if len(blocks) > _SHOWN_BLOCKS else ''}: name one, as {os.path.join(folder, str(blocks[0]))}"
+            )
     return load(_read(where), os.path.basename(where))
+
+
+def _blocks_in(folder: str) -> list[int]:
+    """The numbers of the folders that mskpp run --out makes of a script with several blocks."""
+    try:
+        names = [name for name in os.listdir(folder) if name.isascii() and name.isdecimal()]
+    except OSError:
+        return []
+    return sorted(int(name) for name in names if os.path.isfile(os.path.join(folder, name, FILE_NAME)))
 
 
 def _read(path: str) -> bytes:
@@ -227,9 +243,27 @@ def load(text: str | bytes, name: str = FILE_NAME) -> SavedResult:
             twice = next((one for one in names if names.count(one) > 1), None) if len(set(names)) < len(names) else None
             if twice is not None:
                 raise _DamageError(f" has {twice[:64]!r} twice", field)
+        _check(found)
     except _DamageError as damage:
         raise InputError(f"load_result: {name} is damaged: {damage}; {_CURE}") from None
     return SavedResult(found)
+
+
+def _check(found: Document) -> None:
+    """What no prediction has."""
+    if not found.clock_mhz > 0:
+        raise _DamageError(f" is {found.clock_mhz}, a number above 0 is needed", "clock_mhz")
+    if not 0 <= found.instruction_count < 1 << 63:
+        raise _DamageError(f" is {found.instruction_count}, 0 to 2^63-1 is needed", "instruction_count")
+    names = [pipe.name for pipe in found.pipes]
+    if found.bound is not None and found.bound not in names:
+        raise _DamageError(f" is {found.bound[:64]!r}, which is none of pipes", "bound")
+    for field in ("pipes", "instructions"):
+        for row in getattr(found, field):
+            for name in ("cycles", "bytes", "operations", "count"):
+                value = getattr(row, name)
+                if value is not None and not 0 <= value < 1 << 63:
+                    raise _DamageError(f" of {row.name[:64]!r} is {value}, 0 to 2^63-1 is needed", f"{field}.{name}")
 
 
 class _DamageError(Exception):

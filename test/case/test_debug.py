@@ -120,6 +120,7 @@ def test_a_cycle_is_printed_as_a_cycle() -> None:
         "    |     | flag: raised by SET_FLAG 0 (LINE),",
         "    |     | which comes on b-PIPE-V behind",
         "    +-----+",
+        "  mskpp lint SCRIPT.py explains the flags",
     ]
 
 

@@ -8,9 +8,10 @@ import re
 
 import pytest
 
-from mskpp import Chip, Core, DeadlockError, FlagError, Tensor, set_flag, vexp, wait_flag
+from mskpp import Chip, Core, DeadlockError, FlagError, Tensor, VecScope, set_flag, vexp, wait_flag
 from mskpp.core import exploring
 from mskpp.core.lint import SEVERITIES, Finding
+from mskpp.core.place import at_user_line, with_place
 from mskpp.errors import StateError
 
 
@@ -105,3 +106,25 @@ def test_a_block_that_was_put_off_fails_when_its_result_is_read() -> None:
             set_flag("PIPE-MTE2", "PIPE-V", 0)
         with pytest.raises(FlagError, match="1 of set_flag and wait_flag do not pair up"):
             _ = chip.result
+
+
+def test_a_place_stands_at_the_end_of_the_first_line() -> None:
+    assert with_place("one", " (kernel.py:3)") == "one (kernel.py:3)"
+    assert with_place("all:\n  one\n  two", " (kernel.py:3)") == "all: (kernel.py:3)\n  one\n  two"
+    error = at_user_line(StateError, "all:\n  one")
+    assert without_places(str(error)) == "all: (LINE)\n  one"
+
+
+def test_register_loads_wait_for_the_load_with_a_flag_to_pipe_vec() -> None:
+    for target, missing in (("PIPE-VEC", 0), ("PIPE-V", 1)):
+        with Chip("Ascend950PR_9589") as chip, Core("aiv0"):
+            x, register = Tensor("UB"), Tensor("VEC")
+            x.load(Tensor("GM", "FP16", [64]))
+            set_flag("PIPE-MTE2", target, 0)
+            wait_flag("PIPE-MTE2", target, 0)
+            with VecScope("scope"):
+                register.load(x)
+        found = [finding for finding in chip.lint() if finding.kind == "unordered"]
+        assert len(found) == missing
+        for finding in found:
+            assert finding.cure.startswith('set_flag("aiv0_PIPE-MTE2", "aiv0_PIPE-VEC", id) behind the write and ')

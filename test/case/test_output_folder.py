@@ -386,3 +386,15 @@ def test_a_summary_that_cannot_be_read(summary: Path, monkeypatch: pytest.Monkey
 def test_a_summary_path_of_another_type(path: Any) -> None:
     with pytest.raises((TypeError, InputError), match="Chip: the summary path"):
         Chip("Ascend910B1").set_prof_summary_path(path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_regular_file_stays(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "place"
+    os.mkfifo(place) if kind == "pipe" else place.mkdir()
+    with Chip("Ascend910B1") as chip:
+        pass
+    for write in (chip.result.write_json, chip.result.to_html):
+        with pytest.raises(FileError, match="place is no regular file; give another path"):
+            write(place)
+    assert place.exists() and not place.is_file()

@@ -246,6 +246,11 @@ def test_short_rows() -> None:
     assert read("aic_time(us),aic_mte2_time(us)\n4.5,3.5,,,\n").summary.cube == {"Total": 4.5, "PIPE-MTE2": 3.5}
 
 
+def test_rows_that_end_too_early_are_said() -> None:
+    said = refusal("a,b,aic_time(us)\n1,2\n1,2\n")
+    assert "are 0, N/A or empty; line 2 has 2 cells under 3 columns. Measure on a device" in said
+
+
 def test_rows_without_times_are_left_out() -> None:
     text = "Op Name,Task Duration(us),aic_time(us),aiv_time(us)\nx,9,N/A,N/A\nx,8,7.5,0.0\nx,7,0,0\nx,6,,5.5\n"
     found = read(text)
@@ -284,6 +289,8 @@ def test_an_operator_by_name_or_type(operator: str, total: float) -> None:
         ("MatMul", "has 2 operators of type 'MatMul'; give one as operator: 'matmul_1', 'matmul_2'"),
         ("Cast_1", "has 2 operators of type 'Cast_1'; give one as operator: 'cast_1', 'CAST_1'"),
         ("matmul_3", "has no operator 'matmul_3'; did you mean 'matmul_2'? It has 'matmul_1', 'matmul_2', 'cast_1',"),
+        ("MUL_", "has no operator 'MUL_'; did you mean 'matmul_2'? It has"),
+        ("ost", "has no operator 'ost'; did you mean 'host_1'? It has"),
         ("zzz", "has no operator 'zzz'. It has 'matmul_1', 'matmul_2', 'cast_1', 'host_1', 'CAST_1'"),
     ],
 )
@@ -520,6 +527,23 @@ def test_pipes_are_compared_with_those_of_their_core() -> None:
         "1.250000",
         "-",
     ]
+
+
+def test_a_model_of_one_kind_of_core_takes_that_kinds_times() -> None:
+    mixed = "aic_time(us),aic_mte2_time(us),aiv_time(us),aiv_mte2_time(us),aiv_vec_time(us)\n9,8,5,4,3\n"
+    vector = comparison(mixed, aiv0_PIPE_MTE2=1.0, aiv0_PIPE_V=1.0).pipes
+    assert vector["Total"].measured_us == (5.0,) and vector["Total"].summary_us == 5
+    cube = comparison(mixed, aic0_PIPE_MTE2=1.0).pipes
+    assert cube["Total"].measured_us == (9.0,) and cube["aic0-PIPE-MTE2"].measured_us == (8.0,)
+    unnamed = comparison(mixed, PIPE_MTE2=1.0, PIPE_V=1.0).pipes
+    assert unnamed["Total"].measured_us == (5.0,) and unnamed["PIPE-MTE2"].measured_us == (4.0,)
+    both = comparison(mixed, aic0_PIPE_MTE2=1.0, aiv0_PIPE_V=1.0).pipes
+    assert both["Total"].measured_us == (9.0,)
+    unclear = comparison(mixed, PIPE_MTE2=1.0).pipes
+    assert unclear["Total"].measured_us == (9.0,) and unclear["PIPE-MTE2"].measured_us == (8.0,)
+    blocks = comparison(PIPE_UTILIZATION, aiv0_PIPE_MTE2=0.1).pipes["Total"]
+    rows = read(PIPE_UTILIZATION).rows
+    assert blocks.measured_us == tuple(row.vector.get("Total") for row in rows) and None in blocks.measured_us
 
 
 def test_cores_that_the_measurement_does_not_tell_apart() -> None:

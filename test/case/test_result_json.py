@@ -311,6 +311,10 @@ def test_data_frames() -> None:
     ledger = result.to_dataframe("ledger").set_index("pipe")
     assert (ledger.sum(axis=1) == result.total_cycles).all()
     assert result.to_dataframe("critical_path")["cycles"].sum() == result.total_cycles
+    roof = result.to_dataframe("roofline")
+    assert list(roof.columns)[:4] == ["core", "limit", "bytes", "operations"] and roof["is_bound"].sum() == 1
+    assert roof.set_index("limit").loc["compute", "operations"] == sum(core.operations for core in result.roofline)
+    assert result.to_dataframe("memory")["peak_bytes"].tolist() == [use.peak_bytes for use in result.memory]
     saved = load(result.to_json())
     for table in TABLES:
         assert len(empty().to_dataframe(table)) == (0 if table != "what_if" else len(empty().what_if))
@@ -352,3 +356,23 @@ def test_notebooks_show_a_small_table() -> None:
     shown = many._repr_html_()
     assert "<b>0" not in shown and "&lt;b&gt;0" in shown and "more pipes" in shown and shown.count("<tr>") <= 14
     assert isinstance(result, Portable)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"clock_mhz": 0}, "clock_mhz is 0.0, a number above 0 is needed"),
+        ({"clock_mhz": -5}, "clock_mhz is -5.0, a number above 0 is needed"),
+        ({"bound": "nope"}, "bound is 'nope', which is none of pipes"),
+        ({"pipes": []}, "which is none of pipes"),
+        ({"instruction_count": -1}, "instruction_count is -1, 0 to 2"),
+        ({"instruction_count": 1 << 64}, "instruction_count is 18446744073709551616, 0 to 2"),
+    ],
+)
+def test_what_no_prediction_has(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with Chip("Ascend910B1") as chip:
+        Tensor("UB").load(Tensor("GM", "FP16", [16, 16], format="ND"))
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**json.loads(chip.result.to_json()), **change}))
+    with pytest.raises(InputError, match=re.escape(message)):
+        mskpp.load_result(path)

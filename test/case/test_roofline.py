@@ -65,7 +65,8 @@ def test_paths_and_bound() -> None:
         assert path.bytes_per_cycle == 32768 / result.total_cycles
         assert path.share == pytest.approx(path.bytes_per_cycle / path.peak_bytes_per_cycle)
     assert core.operations == 16384 and core.intensity == 16384 / 65536
-    assert core.bound == "GM_TO_UB" and core.utilisation == load.share
+    assert result.bound == "aiv0-PIPE-MTE3"  # so it is the store that bounds it
+    assert core.bound == "UB_TO_GM" and core.utilisation == store.share
     assert core.peak_operations_per_cycle == pytest.approx(costs.vector_rate("VABS", "FP16 FP16", 2**30) / 2)
 
 
@@ -85,7 +86,7 @@ def test_costs_of_your_own_have_no_peak() -> None:
         vabs(x, Tensor("UB"))()
     [core] = chip.result.roofline
     assert core.operations == 1 and core.peak_operations_per_cycle is None
-    assert core.bound == "" and core.utilisation is None
+    assert core.bound == "compute" and core.utilisation is None
     with Chip("Ascend910B1") as chip:
         vabs(x, Tensor("UB"))()
         vadd(x, x, Tensor("UB"))()
@@ -119,7 +120,22 @@ def test_no_measured_rate_beats_its_peak(chip_name: str) -> None:
     [core] = chip.result.roofline
     assert core.utilisation is not None and 0 < core.utilisation <= 1
     for path in core.paths:
-        assert path.share is not None and 0 < path.share <= core.utilisation
+        assert path.share is not None and 0 < path.share <= 1
+
+
+def test_what_keeps_the_core_busy_bounds_it_however_far_from_its_best() -> None:
+    """Small moves are slow: their path is nowhere near its best rate, and still all that the core waits for."""
+    with Chip("Ascend910B1") as chip, Core("aic0"):
+        Tensor("L1", format="NZ").load(Tensor("GM", "FP16", [16, 16], format="ND"))
+        for _ in range(8):
+            product(64, 64, 64)
+    result = chip.result
+    [core] = result.roofline
+    assert result.bound == "aic0-PIPE-MTE2" and core.bound == "GM_TO_L1"
+    shares = [path.share for path in core.paths if path.name == "GM_TO_L1"]
+    assert shares == [core.utilisation]
+    assert core.peak_operations_per_cycle is not None and core.utilisation is not None
+    assert core.operations_per_cycle / core.peak_operations_per_cycle > core.utilisation
 
 
 def test_of_nothing_is_empty() -> None:

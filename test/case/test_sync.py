@@ -138,7 +138,7 @@ def test_unpaired_flags_are_listed_with_their_lines() -> None:
         wait_flag("aic0_PIPE-FIX", "aiv0_PIPE-MTE2", 9)
     first, *lines = str(caught.value).splitlines()
     assert first == "flags: 2 of set_flag and wait_flag do not pair up"
-    assert len(lines) == 2
+    assert len(lines) == 3 and lines[2] == "  mskpp lint SCRIPT.py explains the flags"
     assert lines[0].startswith('  set_flag("PIPE-MTE2", "PIPE-V", 3) (test_sync.py:')
     assert lines[0].endswith(") is never waited for")
     assert lines[1].startswith('  wait_flag("aic0_PIPE-FIX", "aiv0_PIPE-MTE2", 9) (test_sync.py:')
@@ -151,7 +151,21 @@ def test_a_long_list_of_unpaired_flags_is_cut() -> None:
         for number in range(100):
             set_flag("PIPE-MTE2", "PIPE-V", number)
     lines = str(caught.value).splitlines()
-    assert lines[0].startswith("flags: 100 of") and lines[-1] == "  ... and 80 more" and len(lines) == 22
+    assert lines[0].startswith("flags: 100 of") and lines[-2] == "  ... and 80 more" and len(lines) == 23
+
+
+def test_unpaired_flags_of_one_line_are_told_once() -> None:
+    with pytest.raises(FlagError) as caught, Chip("Ascend910B1"):
+        for _ in range(12):
+            set_flag("PIPE-MTE2", "PIPE-V", 0)
+    first, line, _ = str(caught.value).splitlines()
+    assert first.startswith("flags: 12 of") and line.endswith(") is never waited for x 12")
+
+
+def test_a_pipe_without_its_prefix_is_understood_as_a_slip() -> None:
+    with Chip("Ascend910B1"), pytest.raises(ValueError) as caught:
+        set_flag("MTE2", "PIPE-V", 0)
+    assert "set_flag: unknown pipe 'MTE2'; did you mean 'PIPE-MTE2'?" in str(caught.value)
 
 
 def test_flags_that_wait_for_each_other_are_a_cycle() -> None:

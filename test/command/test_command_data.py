@@ -161,6 +161,41 @@ def test_instructions_of_a_chip_of_ones_own(run: Run) -> None:
     assert len(run("instructions", "--chip", "./MyNpu")[1].splitlines()) == 2 + len(mskpp.core.instructions.BUILT_IN)
 
 
+def test_moves_by_bytes(run: Run) -> None:
+    status, out, err = run("instructions", "mov-gm_to_l1", "--chip", "910b1")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "MOV-GM_TO_L1 on PIPE-MTE2, Ascend910B1 at 1850 MHz: port 256 bytes/cycle"
+    assert lines[2].split("  ")[-7:-1] and lines[2].count("bytes/cycle") == 4
+    assert lines[6].split() == ["8,192", "1,096", "7.47", "244", "33.57", "3,640", "2.25", "809", "10.13"]
+    document = json.loads(run("instructions", "MOV-GM_TO_L1", "--json")[1])["move"]
+    sizes = [row["bytes"] for row in document["cycles"]]
+    assert sizes == [1 << power for power in range(10, 20)] and document["pipe"] == "PIPE-MTE2"
+    assert document["cycles"][3]["converted_hit_0"] == 3640
+    inner = json.loads(run("instructions", "MOV-L1_TO_L0A", "--json")[1])["move"]["cycles"]
+    assert list(inner[0]) == ["bytes", "plain", "converted"] and inner[0]["converted"] is None
+    status, out, err = run("instructions", "MOV-GM_TO_L")
+    assert (status, out) == (1, "") and "has no move 'MOV-GM_TO_L'; did you mean 'MOV-GM_TO_L1'? `mskpp chips" in err
+
+
+def test_a_move_whose_cost_does_not_follow_from_bytes(run: Run) -> None:
+    status, out, err = run("instructions", "MOV-UB_TO_VEC", "--chip", "Ascend950PR_9589")
+    assert (status, err) == (0, "") and out.startswith("MOV-UB_TO_VEC on RVECLD, Ascend950PR_9589 at 1650 MHz")
+    assert out.endswith("what it costs does not follow from bytes alone: model it with tensors of VEC\n")
+
+
+def test_every_move_has_its_cycles(run: Run) -> None:
+    for chip in ("Ascend910B1", "Ascend950PR_9589"):
+        costs = _core.Costs.load(chip, data.search_path())
+        for source, target, _, _ in costs.paths:
+            status, out, err = run("instructions", f"MOV-{source}_TO_{target}", "--chip", chip, "--json")
+            assert (status, err) == (0, ""), (source, target)
+            assert all(
+                row["plain" if "GM" not in (source, target) else "plain_hit_0"] is None or row["bytes"] > 0
+                for row in json.loads(out)["move"]["cycles"]
+            )
+
+
 def test_unknown_instructions(run: Run) -> None:
     status, out, err = run("instructions", "vaddd")
     assert (status, out) == (1, "")
@@ -202,6 +237,14 @@ def test_problems_are_told_with_file_and_line(run: Run) -> None:
     document = json.loads(run("data", "check", "chips", "--json")[1])
     assert (document["checked"], document["problems"]) == (6, 5)
     assert {chip["name"]: chip["problem"] is None for chip in document["chips"]}["Good"]
+
+
+def test_a_bad_value_of_chip_csv_has_its_line(run: Run) -> None:
+    folder("Bad", chip="key,value\n# a comment\nbase,Ascend910B1\nclock_mhz,fast\n")
+    status, out, _ = run("data", "check", "Bad")
+    assert status == 1 and "Bad/chip.csv:4: clock_mhz is 'fast'; it must be" in out
+    folder("Heir", chip="key,value\nbase,Bad\n")
+    assert "chip.csv:4: clock_mhz" not in run("data", "check", "Heir")[1]
 
 
 def test_one_folder(run: Run) -> None:

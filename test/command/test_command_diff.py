@@ -127,13 +127,53 @@ def test_limits_that_are_none(run: Run, text: str) -> None:
     assert status == 2 and f"{text!r} is neither a share, as 5%, nor a number of cycles, as 1000" in err
 
 
+def test_a_share_without_a_percent_sign(run: Run) -> None:
+    for text, meant in (("0.05", "5%"), (".025", "2.5%")):
+        status, _, err = run("small.json", "large.json", f"--fail-over={text}")
+        assert status == 2 and f"as 1000; did you mean {meant}?" in err
+
+
+def test_warnings_are_told(run: Run) -> None:
+    block(1 << 17).write_json("full.json")
+    status, out, err = run("small.json", "full.json")
+    assert (status, err) == (0, "")
+    assert "\nwarning, new in B: UB holds up to 524,288 bytes" in out
+    assert "\nwarning, A too has one of it: UB holds" in run("full.json", "full.json")[1]
+    assert "\nwarning, only of A: UB holds" in run("full.json", "small.json")[1]
+    assert run("full.json", "small.json", "--fail-on-warnings")[0] == 0
+    status, _, err = run("small.json", "full.json", "--fail-on-warnings")
+    assert status == 1 and err.startswith("mskpp diff: --fail-on-warnings: UB holds up to 524,288 bytes")
+    status, out, _ = run("small.json", "full.json", "--fail-on-warnings", "--json")
+    document = json.loads(out)
+    (warning,) = document["warnings"]
+    assert status == 1 and document["new_warnings"] == [warning] == document["after"]["warnings"]
+    assert document["before"]["warnings"] == [] and document["exceeded"] == [f"--fail-on-warnings: {warning}"]
+
+
+def test_a_folder_with_blocks(run: Run) -> None:
+    for number in (1, 2, 10):
+        Path(f"several/{number}").mkdir(parents=True)
+        block().write_json(f"several/{number}/result.json")
+    status, out, err = run("several", "small.json")
+    assert (status, out) == (1, "")
+    assert err == "mskpp diff: load_result: several has blocks 1, 2, 10: name one, as several/1\n"
+    assert run("several/10", "small.json")[0] == 0
+
+
 def test_json(run: Run) -> None:
     status, out, err = run("small.json", "large.json", "--json")
     assert (status, err) == (0, "")
     document = json.loads(out)
-    names = ["schema", "before", "after", "notes", "unit", "total", "pipes", "instructions", "ledger", "exceeded"]
+    names = ["schema", "before", "after", "notes", "unit", "total", "pipes", "instructions", "ledger"]
+    names += ["warnings", "new_warnings", "exceeded"]
     assert list(document) == names
-    assert document["before"] == {"source": "small.json", "chip": "Ascend910B1", "cycles": 456, "us": 456 / 1850}
+    assert document["before"] == {
+        "source": "small.json",
+        "chip": "Ascend910B1",
+        "cycles": 456,
+        "us": 456 / 1850,
+        "warnings": [],
+    }
     assert (document["unit"], document["notes"]) == ("cycles", [])
     assert document["total"] == {"name": "Total", "before": 456, "after": 666, "change": 210, "share": 210 / 456}
     assert [row["name"] for row in document["ledger"]] == ["PIPE-MTE2 end", "PIPE-V data"]

@@ -79,6 +79,8 @@ def test_every_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -
         ),
         (["tune", "show", "--limit", "-1"], "argument --limit: '-1' is no whole number from 0"),
         (["--", "tune"], "no command"),
+        (["data"], "unknown command 'data'; did you mean 'data check'?"),
+        (["data", "chek", "x"], "unknown command 'data chek'; did you mean 'data check'?"),
     ],
 )
 def test_wrong_usage_of_the_frame(words: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,3 +151,34 @@ def test_help_teaches(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "--help"]) == 0
     told = capfd.readouterr().out
     assert "mskpp lint matmul.py --json" in told and "exit codes:" in told and "crossed" in told
+    assert "reads of local memory that no flag puts behind the write on another pipe" in told
+
+
+def test_reads_without_flags_are_one_hint_and_with_some_a_warning_each(run: Run) -> None:
+    block = """
+with Chip("Ascend910B1"):
+    x, y = Tensor("UB"), Tensor("UB")
+    x.load(Tensor("GM", "FP16", [4096]))
+    vexp(x, y)()
+    Tensor("GM").load(y)
+"""
+    status, out, _ = run(block)
+    assert status == 0 and "kernel.py:5, kernel.py:6: hint: unordered, 2 times\n  no flags at all: the model" in out
+    assert out.endswith("0 errors, 0 warnings, 1 hint in 1 block\n")
+    status, out, _ = run(block + "    set_flag('PIPE-V', 'PIPE-MTE3', 0)\n    wait_flag('PIPE-V', 'PIPE-MTE3', 0)\n")
+    assert "kernel.py:5, kernel.py:6: warning: unordered\n" in out and "kernel.py:6, kernel.py:7: warning: uno" in out
+
+
+@pytest.mark.parametrize("verb", ["run", "lint"])
+def test_the_line_stands_in_the_first_line_of_a_message(
+    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    raising = "from mskpp.errors import InputError\n\n\nraise InputError('all:\\n  one\\n  two')\n"
+    (tmp_path / "bad.py").write_text(raising)
+    assert main([verb, "bad.py"]) == 1
+    assert f"mskpp {verb}: all: (bad.py:4)\n  one\n  two\n" in capfd.readouterr().err
+    (tmp_path / "bad.py").write_text(HEAD + UNMATCHED.replace('4"):', '4") as chip:') + "chip.result\n")
+    assert main([verb, "bad.py"]) == 1
+    told = capfd.readouterr().err
+    assert "flags: 1 of set_flag and wait_flag do not pair up\n" in told
+    assert told.endswith("(bad.py:4) is never waited for\n  mskpp lint SCRIPT.py explains the flags\n")

@@ -161,6 +161,45 @@ TEST_F(Analysis, cores_have_their_own_pipes) {
     EXPECT_EQ(pipes(), (Texts{"aic0-PIPE-FIX 6 0 0 0 3", "aiv0-PIPE-MTE2 3 6 0 0 0"}));
 }
 
+TEST_F(Analysis, a_flag_is_told_with_the_work_beside_it) {
+    model.on("aic0");
+    model.line(1).own(Pipe::MTE2, 5, {}, {a}, "LOAD");
+    model.line(2).set_flag("PIPE-MTE2", "PIPE-V", 7);
+    model.line(3).set_flag("PIPE-MTE2", "PIPE-MTE3", 1);
+    model.line(4).wait_flag("PIPE-MTE2", "PIPE-V", 7);
+    model.line(5).wait_flag("PIPE-MTE2", "PIPE-MTE3", 1);
+    model.line(6).barrier("PIPE-V");
+    model.line(7).own(Pipe::V, 1, {}, {}, "USE");
+    EXPECT_EQ(stalls()[0],
+              "aic0-PIPE-MTE3 flag 7 x1 flag 1 of aic0-PIPE-MTE2 to aic0-PIPE-MTE3 < SET_FLAG behind LOAD "
+              "aic0-PIPE-MTE2 kernel.py:1 | WAIT_FLAG kernel.py:5");
+    EXPECT_EQ(stalls()[1],
+              "aic0-PIPE-V flag 6 x1 flag 7 of aic0-PIPE-MTE2 to aic0-PIPE-V < SET_FLAG behind LOAD "
+              "aic0-PIPE-MTE2 kernel.py:1 | WAIT_FLAG before USE kernel.py:4");
+}
+
+TEST_F(Analysis, a_flag_without_work_beside_it) {
+    model.line(1).set_flag("PIPE-MTE2", "PIPE-V", 0);
+    model.line(2).wait_flag("PIPE-MTE2", "PIPE-V", 0);
+    EXPECT_EQ(stalls()[0],
+              "PIPE-V flag 1 x1 flag 0 of PIPE-MTE2 to PIPE-V < SET_FLAG PIPE-MTE2 kernel.py:1 | WAIT_FLAG "
+              "kernel.py:2");
+}
+
+TEST_F(Analysis, flags_with_other_work_beside_them_are_other_rows) {
+    for (const char* name : {"FIRST", "SECOND", "FIRST"}) {
+        model.line(1).own(Pipe::MTE2, 5, {}, {}, name);
+        model.line(2).set_flag("PIPE-MTE2", "PIPE-V", 0);
+        model.line(3).wait_flag("PIPE-MTE2", "PIPE-V", 0);
+        model.line(4).own(Pipe::V, 1, {}, {}, "USE");
+    }
+    // A round is 6 cycles of MTE2; of the second and third, the wait and USE take 2 of V.
+    const std::string flag = "flag 0 of PIPE-MTE2 to PIPE-V < SET_FLAG behind ";
+    const std::string rest = " PIPE-MTE2 kernel.py:1 | WAIT_FLAG before USE kernel.py:3";
+    EXPECT_EQ(stalls(), (Texts{"PIPE-V flag 10 x2 " + flag + "FIRST" + rest,
+                               "PIPE-V flag 4 x1 " + flag + "SECOND" + rest, "PIPE-MTE2 end 2 x1  <    |  "}));
+}
+
 // --- the critical path ---
 
 TEST_F(Analysis, the_path_has_no_gap) {
@@ -323,6 +362,33 @@ TEST_F(Analysis, ratios_are_rows_where_they_change_something) {
     model = Model();
     model.load(Tensor(Memory::UB), tensor(Memory::GM, {64, 64}));  // does not use it
     for (const auto& [row, gain] : gains()) EXPECT_FALSE(has(row, "cache")) << row;
+}
+
+TEST_F(Analysis, moves_twice_as_large_cost_half_of_one_of_twice_the_bytes) {
+    const auto costs = costs_of("Ascend910B1");
+    const Path& path = *load_chip("Ascend910B1")->path(Memory::GM, Memory::L1);
+    const Tensor source = tensor(Memory::GM, {64, 64});
+    std::int64_t total = 0;
+    for (const double ratio : {0.0, 0.5, 1.0}) {
+        model.program->set_cache_hit_ratio(ratio == 1 ? 0.3 : ratio);  // the latest counts
+        model.program->set_cache_hit_ratio(ratio);
+        model.load(Tensor(Memory::L1), source);
+        model.load(tensor(Memory::L1, {64, 64}, DType::FP16, false, Format::NZ), source);
+        for (const bool converts : {false, true})
+            total += (costs->move(path, 16384, converts, 1, ratio).cycles + 1) / 2;
+    }
+    EXPECT_EQ(gains().at("path MOV-GM_TO_L1 2x larger"), model.total() - total);
+}
+
+TEST_F(Analysis, moves_without_conversion_cost_what_they_would_without) {
+    const Tensor source = tensor(Memory::GM, {64, 64});
+    model.load(Tensor(Memory::L1), source);
+    const std::int64_t plain = model.total();
+    EXPECT_EQ(gains().count("path MOV-GM_TO_L1 no conversion"), 0u);
+    model = Model();
+    model.load(tensor(Memory::L1, {64, 64}, DType::FP16, false, Format::NZ), source);
+    EXPECT_EQ(gains().at("path MOV-GM_TO_L1 no conversion"), model.total() - plain);
+    EXPECT_GT(model.total(), plain);
 }
 
 // One buffer: each load waits until the tile before it has been used.

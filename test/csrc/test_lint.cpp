@@ -272,7 +272,102 @@ TEST_F(Lint, the_same_lines_on_many_cores_are_one_finding) {
     EXPECT_TRUE(findings(Problem::never_needed).empty());
 }
 
+TEST_F(Lint, a_read_that_no_flag_puts_behind_the_write_is_a_warning) {
+    for (int i = 0; i < 3; ++i) {
+        model.line(1).set_flag("PIPE-MTE2", "PIPE-V", 0);  // in front of what it is for
+        model.line(2).own(Pipe::MTE2, 5, {}, {a}, "MAKE");
+        model.line(3).wait_flag("PIPE-MTE2", "PIPE-V", 0);
+        model.line(4).own(Pipe::V, 5, {a}, {b}, "USE");
+        model.line(5).own(Pipe::MTE3, 5, {b}, {}, "TAKE");
+    }
+    const std::vector<Finding> found = findings(Problem::unordered);
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[0].severity, Severity::warning);
+    EXPECT_EQ(found[0].count, 3);
+    EXPECT_EQ(found[0].lines, (Lines{"kernel.py:2", "kernel.py:4"}));
+    EXPECT_EQ(found[0].pairs[0], (std::pair<std::uint32_t, std::uint32_t>{1, 3}));
+    EXPECT_EQ(found[0].text,
+              "USE (kernel.py:4) on PIPE-V reads UB tensor [4] FP16, and no flag or barrier puts that behind MAKE "
+              "(kernel.py:2) on PIPE-MTE2, which writes it");
+    EXPECT_EQ(found[0].cure,
+              "move set_flag(\"PIPE-MTE2\", \"PIPE-V\", id) behind the write and wait_flag(\"PIPE-MTE2\", "
+              "\"PIPE-V\", id) before the read");
+    EXPECT_EQ(found[1].cure,
+              "set_flag(\"PIPE-V\", \"PIPE-MTE3\", id) behind the write and wait_flag(\"PIPE-V\", \"PIPE-MTE3\", "
+              "id) before the read");
+}
+
+TEST_F(Lint, a_wait_behind_the_read_comes_too_late_and_one_before_it_is_enough) {
+    model.line(1).own(Pipe::MTE2, 5, {}, {a});
+    model.line(2).set_flag("PIPE-MTE2", "PIPE-V", 0);
+    model.line(3).own(Pipe::V, 5, {a}, {});
+    model.line(4).wait_flag("PIPE-MTE2", "PIPE-V", 0);
+    model.line(5).own(Pipe::V, 5, {a}, {});
+    EXPECT_EQ(only(Problem::unordered).pairs, (Pairs{{0, 2}}));
+}
+
+TEST_F(Lint, a_barrier_orders_reads_and_so_does_a_chain_of_flags) {
+    model.own(Pipe::MTE2, 5, {}, {a});
+    model.barrier("PIPE-ALL");
+    model.own(Pipe::V, 5, {a}, {b});
+    model.set_flag("PIPE-V", "PIPE-S", 0);
+    model.wait_flag("PIPE-V", "PIPE-S", 0);
+    model.set_flag("PIPE-S", "PIPE-MTE3", 0);
+    model.wait_flag("PIPE-S", "PIPE-MTE3", 0);
+    model.own(Pipe::MTE3, 5, {b}, {});
+    EXPECT_TRUE(findings(Problem::unordered).empty());
+}
+
+TEST_F(Lint, without_flags_there_is_one_hint_and_global_memory_is_none) {
+    const Tensor gm = tensor(Memory::GM, {4});
+    model.line(1).own(Pipe::MTE3, 5, {}, {gm});
+    model.line(2).own(Pipe::MTE2, 5, {gm}, {a});
+    EXPECT_TRUE(lint_flags(*model.program).empty());
+    model.line(3).own(Pipe::V, 5, {a}, {b});
+    model.line(4).own(Pipe::MTE3, 5, {b}, {});
+    Finding found = only(Problem::unordered);
+    EXPECT_EQ(found.severity, Severity::hint);
+    EXPECT_EQ(found.count, 2);
+    EXPECT_EQ(found.lines, (Lines{"kernel.py:2", "kernel.py:3"}));
+    EXPECT_TRUE(has(found.text, "no flags at all: the model orders reads behind writes by itself, hardware does not"))
+        << found.text;
+    EXPECT_TRUE(has(found.cure, "nothing to do for a model that leaves flags out")) << found.cure;
+    model.line(5).set_flag("aic0_PIPE-FIX", "aiv0_PIPE-MTE2", 0);
+    model.line(6).wait_flag("aic0_PIPE-FIX", "aiv0_PIPE-MTE2", 0);
+    found = only(Problem::unordered);
+    EXPECT_EQ(found.severity, Severity::hint);
+    EXPECT_TRUE(has(found.text, "no flags within a core: ")) << found.text;
+}
+
+TEST_F(Lint, swapped_ends_are_named) {
+    model.line(1).set_flag("PIPE-MTE2", "PIPE-V", 0);
+    model.line(2).wait_flag("PIPE-V", "PIPE-MTE2", 0);
+    const std::vector<Finding> found = findings(Problem::unmatched);
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[0].cure,
+              "wait_flag(\"PIPE-V\", \"PIPE-MTE2\", 0) (kernel.py:2) has no set_flag: swap source and target of one of "
+              "the two");
+    EXPECT_EQ(found[1].cure,
+              "set_flag(\"PIPE-MTE2\", \"PIPE-V\", 0) (kernel.py:1) is never waited for: swap source and target of one "
+              "of the two");
+}
+
+TEST_F(Lint, a_loop_that_waits_for_the_flag_of_its_end_is_told_to_set_it_once_before) {
+    for (int i = 0; i < 2; ++i) {
+        model.line(1).wait_flag("PIPE-V", "PIPE-MTE2", 0);
+        model.line(2).own(Pipe::MTE2, 1, {}, {a});
+        model.line(3).own(Pipe::V, 1, {a}, {});
+        model.line(4).set_flag("PIPE-V", "PIPE-MTE2", 0);
+    }
+    const Finding found = findings(Problem::crossed).at(0);
+    EXPECT_TRUE(has(found.cure,
+                    "; or set_flag(\"PIPE-V\", \"PIPE-MTE2\", 0) once before the loop, whose first pass waits for what "
+                    "its end sets"))
+        << found.cure;
+}
+
 TEST_F(Lint, names_are_as_documented) {
+    EXPECT_EQ(name(Problem::unordered), "unordered");
     EXPECT_EQ(name(Problem::never_needed), "never-needed");
     EXPECT_EQ(name(Problem::id), "id");
     EXPECT_EQ(name(Severity::hint), "hint");
@@ -423,7 +518,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> matched(const Program& prog
 
 TEST(LintOfRandomPrograms, agrees_with_brute_force_and_its_needless_flags_change_nothing) {
     std::mt19937 random(5);
-    int deadlocks = 0, needless = 0, by_data = 0, twice = 0;
+    int deadlocks = 0, needless = 0, by_data = 0, twice = 0, raced = 0;
     for (int run = 0; run < 3000; ++run) {
         const Recipe ops = recipe(random);
         const auto model = built(ops, {});
@@ -431,7 +526,15 @@ TEST(LintOfRandomPrograms, agrees_with_brute_force_and_its_needless_flags_change
         const std::vector<Finding> found = lint_flags(program);
         const Reach all(program, true), order(program, false);
         bool crossed = false, starved = !program.starved().empty(), cyclic = false;
-        PairSet warnings, hints, early;
+        PairSet warnings, hints, early, races;
+        for (std::uint32_t i = 0; i < program.size(); ++i)
+            program.each_dependency(i, [&](const Dependency& dependency) {
+                if (dependency.tensor != none && program.record(i).pipe != program.record(dependency.producer).pipe &&
+                    all.runs(i) && !order.waits(i, dependency.producer))
+                    races.emplace(dependency.producer, i);
+            });
+        ASSERT_EQ(pairs_of(found, Problem::unordered), races);
+        raced += !races.empty();
         for (std::uint32_t i = 0; i < program.size(); ++i) cyclic = cyclic || all.waits(i, i);
         std::map<std::string, std::pair<std::uint32_t, std::uint32_t>> latest;
         for (const auto& [set, wait] : matched(program)) {
@@ -470,6 +573,7 @@ TEST(LintOfRandomPrograms, agrees_with_brute_force_and_its_needless_flags_change
     EXPECT_GT(needless, 200);
     EXPECT_GT(by_data, 30);
     EXPECT_GT(twice, 200);
+    EXPECT_GT(raced, 200);
 }
 
 TEST(LintOfRandomPrograms, of_few_lines_takes_out_whole_lines_only) {

@@ -794,7 +794,8 @@ TEST(Flags, that_do_not_pair_up_are_all_listed_in_order) {
               "  set_flag(\"aiv0_PIPE-MTE2\", \"aiv0_PIPE-V\", 3) (kernel.py:13) is never waited for\n"
               "  wait_flag(\"aic0_PIPE-FIX\", \"aiv0_PIPE-VEC\", 0) (kernel.py:15) waits for a set_flag that is never "
               "issued\n"
-              "  set_flag(\"PIPE-M\", \"PIPE-V\", 9) is never waited for");
+              "  set_flag(\"PIPE-M\", \"PIPE-V\", 9) is never waited for\n"
+              "  mskpp lint SCRIPT.py explains the flags");
     // The recording goes on, and what was missing can still be issued.
     model.wait_flag("PIPE-M", "PIPE-V", 9);
     model.on("aiv0");
@@ -809,7 +810,16 @@ TEST(Flags, that_do_not_pair_up_are_counted_however_many) {
     const std::string message = error(ErrorKind::flag, [&] { model.program->finish(); });
     EXPECT_TRUE(has(message, "flags: 25 of set_flag and wait_flag do not pair up\n")) << message;
     EXPECT_TRUE(has(message, "set_flag(\"PIPE-M\", \"PIPE-V\", 19)")) << message;
-    EXPECT_TRUE(has(message, "\n  ... and 5 more")) << message;
+    EXPECT_TRUE(has(message, "\n  ... and 5 more\n  mskpp lint SCRIPT.py explains the flags")) << message;
+}
+
+TEST(Flags, that_do_not_pair_up_on_one_line_are_told_once) {
+    Model model;
+    for (int i = 0; i < 12; ++i) model.line(3).set_flag("PIPE-M", "PIPE-V", 0);
+    EXPECT_EQ(error(ErrorKind::flag, [&] { model.program->finish(); }),
+              "flags: 12 of set_flag and wait_flag do not pair up\n"
+              "  set_flag(\"PIPE-M\", \"PIPE-V\", 0) (kernel.py:3) is never waited for x 12\n"
+              "  mskpp lint SCRIPT.py explains the flags");
 }
 
 TEST(Barriers, of_one_pipe_are_a_place_in_its_queue) {

@@ -223,7 +223,8 @@ TEST_F(Schedule, crossed_flags_are_a_cycle) {
               "    |   PIPE-M  WAIT_FLAG 0 (kernel.py:4)\n"
               "    |     | flag: raised by SET_FLAG 0 (kernel.py:3),\n"
               "    |     | which comes on PIPE-V behind\n"
-              "    +-----+");
+              "    +-----+\n"
+              "  mskpp lint SCRIPT.py explains the flags");
 }
 
 TEST_F(Schedule, a_consumer_before_its_producer_on_one_pipe_is_a_cycle_of_one) {

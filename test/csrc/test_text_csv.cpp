@@ -66,7 +66,8 @@ TEST(Text, nearest_is_the_fewest_edits_with_case_ignored) {
 
 TEST(Text, nearest_allows_a_third_of_the_letters_and_at_least_one) {
     EXPECT_EQ(base::nearest("abc", {"abd"}), "abd");
-    EXPECT_FALSE(base::nearest("abc", {"ade"}));  // 2 edits of 3 letters
+    EXPECT_EQ(base::nearest("mte2", {"PIPE-MTE1", "PIPE-MTE2"}), "PIPE-MTE2");  // the last word is enough
+    EXPECT_FALSE(base::nearest("abc", {"ade"}));                                // 2 edits of 3 letters
     EXPECT_EQ(base::nearest("abcdef", {"abcdxy"}), "abcdxy");
     EXPECT_FALSE(base::nearest("abcdef", {"abcxyz"}));  // 3 edits of 6 letters
     EXPECT_EQ(base::nearest("a", {"b"}), "b");

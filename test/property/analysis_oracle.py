@@ -46,8 +46,10 @@ def ends(waits: list[set[int]], cycles: list[int]) -> list[int]:
 
 
 class Analysis:
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[Step], barriers: frozenset[int] = frozenset()) -> None:
+        """`barriers`: which steps are barriers, those of one pipe too, which the scheduling rule does not tell."""
         self.steps = steps
+        self.barriers = barriers
         self.instructions = [i for i, step in enumerate(steps) if step.pipe]
         self.reasons = reasons(steps)
         self.waits = [set().union(*why.values()) for why in self.reasons]
@@ -70,7 +72,7 @@ class Analysis:
         return cause, j
 
     def ledger(self) -> tuple[dict[Any, Counter[str]], Counter[Any]]:
-        """Per pipe, its cycles by what they went to; per (cause, who waited for, who waited), idle cycles."""
+        """Per pipe, its cycles by what they went to; per (cause, who was waited for, who waited), idle cycles."""
         pipes: dict[Any, Counter[str]] = {}
         stalls: Counter[Any] = Counter()
         free: Counter[Any] = Counter()
@@ -86,6 +88,26 @@ class Analysis:
         for pipe, row in pipes.items():
             row["end"] = self.total - free[pipe]
         return pipes, stalls
+
+    def beside(self, i: int) -> int | None:
+        """The move or computation that a set comes behind, and that a wait comes before, on its pipe."""
+        steps = self.steps
+        at_work = [
+            j
+            for j in self.instructions
+            if steps[j][:2] == steps[i][:2] and self.does_work(j) and (j < i) == (steps[i].sets is not None)
+        ]
+        return None if not at_work else at_work[-1] if steps[i].sets is not None else at_work[0]
+
+    def does_work(self, i: int) -> bool:
+        step = self.steps[i]
+        return bool(step.sets is None and step.awaits is None and i not in self.barriers)
+
+    def flag(self, i: int) -> str:
+        (core, pipe), (other_core, other_pipe), number = self.steps[i].sets
+        pipe = "PIPE-VEC" if pipe.removeprefix("PIPE-").startswith("RVEC") else pipe
+        ends = [f"{core}-{pipe}" if core else pipe, f"{other_core}-{other_pipe}" if other_core else other_pipe]
+        return f"flag {number} of {ends[0]} to {ends[1]}"
 
     def critical_path(self) -> list[tuple[int, str]]:
         """Steps in time order, each with why it starts when it does."""

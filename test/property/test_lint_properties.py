@@ -122,3 +122,39 @@ def test_other_waits_are_needed_by_the_graph(program: list[int]) -> None:
     implied = {(made, wait) for made, wait in run.matched() if made in reached(waits, wait, but=made)}
     assert run.pairs("own-pipe") == run.own()
     assert run.pairs("never-needed") == implied - run.own()
+
+
+VECTOR = ("PIPE-V", "RVECLD0", "RVECLD1", "RVECEX0", "RVECEX1", "RVECST")  # one unit, which keeps its order
+
+
+def by_itself(one: Step, other: Step) -> bool:
+    """Whether hardware keeps the two in order without a flag."""
+    return one.core == other.core and (one.pipe == other.pipe or {one.pipe, other.pipe} <= set(VECTOR))
+
+
+def is_local(cells: Any) -> bool:
+    """Cells of one tensor, which is in a local memory."""
+    return not any(cell[0].startswith(("GM", "VEC")) for cell in cells)
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(("Ascend910B1", "Ascend950PR_9589")), codes)
+def test_unordered_reads_are_those_that_only_data_puts_behind_their_write(chip: str, program: list[int]) -> None:
+    run = Linted(chip, program)
+    steps = run.steps
+    waits = waits_for(steps)
+    order = waits_for([step._replace(reads=frozenset(), updates=frozenset(), expects=None) for step in steps])
+    cyclic = {i for i in range(len(steps)) if i in reached(waits, i)}
+    expected = set()
+    for reader, writers in enumerate(waits):
+        behind = reached(order, reader)
+        if reader in cyclic or reached(waits, reader) & cyclic:
+            continue
+        for writer in writers - behind - {NOBODY}:
+            if steps[writer].pipe and is_local(steps[writer].writes) and not by_itself(steps[writer], steps[reader]):
+                expected.add((writer, reader))
+    assert run.pairs("unordered") == expected
+    within = any(step.sets is not None and step.sets[0][0] == step.sets[1][0] for step in steps)
+    for finding in run.found:
+        if finding.kind == "unordered" and within:
+            assert finding.severity == "warning"

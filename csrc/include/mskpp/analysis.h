@@ -31,9 +31,9 @@ struct Stall {
     Cause cause = Cause::end;
     std::int64_t cycles = 0;
     std::int64_t count = 0;            // gaps
-    std::string tensor;                // "L1 tensor [64,64] FP16 (kernel.py:22)"
-    std::string by, by_pipe, by_line;  // what was waited for
-    std::string waiting, line;         // what waited
+    std::string tensor;                // "L1 tensor [64,64] FP16 (kernel.py:22)", "flag 0 of PIPE-MTE2 to PIPE-V"
+    std::string by, by_pipe, by_line;  // what was waited for; of a flag "SET_FLAG behind MOV-GM_TO_L1", the move's line
+    std::string waiting, line;         // what waited; of a flag "WAIT_FLAG before VADD", the wait's line
 };
 
 // Where the cycles of a pipe from 0 to the makespan went: the five sum to it.
@@ -50,7 +50,8 @@ struct Ledger {
 };
 
 // Before an instruction starts, the idle cycles of its pipe are charged to the one dependency that ended last; of
-// several, data before flag before barrier, then the one issued last. O(instructions and dependencies).
+// several, data before flag before barrier, then the one issued last. Of a flag, the last move or computation before
+// the set on its pipe and the next one behind the wait on its pipe are named as well. O(instructions and dependencies).
 Ledger ledger(const Timeline& timeline);
 
 // What the instructions of one name, pipe and line contribute.
@@ -82,7 +83,7 @@ void slack(const Timeline& timeline, std::span<std::int64_t> out);
 struct Gain {
     std::string kind;     // pipe, path, instruction, cache, buffer
     std::string subject;  // "PIPE-MTE2", "MOV-GM_TO_L1", "MMAD", "cache_hit_ratio", "PIPE-M -> PIPE-MTE1"
-    std::string change;   // "2x", "free", "ratio 0", "ratio 1", "+1", "+1 per id"
+    std::string change;   // "2x", "free", "2x larger", "no conversion", "ratio 0", "ratio 1", "+1", "+1 per id"
     std::int64_t total_cycles = 0;
     std::int64_t gain_cycles = 0;
 };
@@ -90,6 +91,9 @@ struct Gain {
 // What each change would gain, the most first, each scheduled anew. Only changes of what the program uses:
 //  - a pipe (all of that kind, whatever the core), a path (all moves of that name), an instruction (all computations of
 //    that name): its cycles halved and rounded up, or none. Flags keep theirs.
+//  - a path's moves twice as large and half as many: each costs half, rounded up, of what one of twice its bytes costs
+//    with the same repeat count. And its moves that change the format at what they would cost without. Both where that
+//    changes a cost; the user's own costs stay.
 //  - the cache hit ratio 0 and 1, where moves would cost something else then. The user's own costs stay.
 //  - one more buffer between two pipes of which the second only takes what the first gives, and gives buffers back by
 //    flags: each of its waits takes the set before the one it took, of all ids ("+1") or of its own ("+1 per id").

@@ -15,6 +15,7 @@ namespace mskpp {
 enum class Problem : std::uint8_t {
     unmatched,     // a set that is never waited for, a wait whose set is never issued: the block ends with an error
     crossed,       // flags that wait for each other: a certain deadlock, whatever the costs
+    unordered,     // a read of local memory that no pipe order, barrier or flag puts behind the write on another pipe
     never_needed,  // the wait can never delay anything, whatever the costs
     own_pipe,      // set and wait on one pipe, which keeps its order anyway
     set_twice,     // the next set may come before the wait for this one, which hardware cannot count: within a core
@@ -35,7 +36,7 @@ struct Finding {
     std::string cure;                // what to do
     std::int64_t count = 0;          // how many there are
     // The set and the wait of each, as instruction numbers; none for what is not there. Of set_twice, the wait and the
-    // set that may come before it. At most most_pairs.
+    // set that may come before it; of unordered, the writer and the reader. At most most_pairs.
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
 
     static constexpr std::size_t most_pairs = 10000;
@@ -49,7 +50,12 @@ struct Finding {
 // and flags alone, a hint if only data leads there, which hardware does not track between pipes. Taking such flags away
 // leaves every start as it is, but for the cycle that each set and wait takes, with any costs.
 //
-// O(n * pipes with flags) for n instructions and dependencies, of which 16 pipes are done at a time.
+// unordered: the reader waits for the writer because of data alone, which hardware does not track between pipes. Not
+// told of GM, of registers, among the vector queues, and of what a deadlock stops. A program without any flag (of what
+// lies within a core: within one) is a model that leaves them out: there it is one hint, with the first pair's lines.
+//
+// O(n * pipes that flags or local data come from) for n instructions and dependencies, of which 16 pipes are done at a
+// time.
 std::vector<Finding> lint_flags(const Program& program);
 
 }  // namespace mskpp

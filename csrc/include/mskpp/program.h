@@ -88,6 +88,12 @@ struct Repeated {
     std::int64_t repeat;
 };
 
+// The cache hit ratio of the instructions from `first` on.
+struct RatioFrom {
+    std::uint32_t first;
+    double ratio;
+};
+
 // What messages say of a tensor, and (for the recording only) who wrote it.
 struct TensorRecord {
     std::uint32_t line;
@@ -323,6 +329,8 @@ class Program {
     const FlagKey* flag_of(std::uint32_t i) const;
     // In program order; without moves whose cost is the user's.
     const std::vector<Repeated>& repeated() const { return repeated_; }
+    // In program order; before the first of them the ratio is 0.
+    const std::vector<RatioFrom>& hit_ratios() const { return hit_ratios_; }
     // The path that moves of that name (Record::name) take, or null.
     const Path* path_of(std::uint16_t name) const;
     // The sets of each (source pipe, target pipe, id), in program order: `visit(source, target, sets)`. The k-th set is
@@ -412,6 +420,7 @@ class Program {
     std::shared_ptr<const Costs> costs_;
     std::shared_ptr<SourceTable> sources_;
     double hit_ratio_ = 0;
+    std::vector<RatioFrom> hit_ratios_;
     bool finished_ = false;
     bool closed_ = false;  // finished or full
     ChunkedVector<Record> records_;

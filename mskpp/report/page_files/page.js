@@ -115,10 +115,20 @@ const page = (() => {
     for (const drawing of drawings) drawing();
   }
 
-  // Runs the library when the browser has time for it, and then calls.
+  // Runs the library when the browser has time for it, and then calls. Small pages do not put it
+  // off: they may be pictured or printed as soon as they are loaded. A page that is not seen has no frames.
   function whenIdle(then) {
-    const run = () => { loadCharts(); then(); };
-    requestAnimationFrame(() => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(run, { timeout: 1000 }) : run()), 0));
+    let ran = false;
+    const run = () => {
+      if (ran) return;
+      ran = true;
+      loadCharts();
+      then();
+    };
+    const isSmall = document.getElementById("page-data").textContent.length < 500000;
+    if (isSmall || document.hidden) window.addEventListener("load", run);
+    requestAnimationFrame(() => setTimeout(() => (window.requestIdleCallback ? requestIdleCallback(run, { timeout: 300 }) : run()), 0));
+    setTimeout(run, 2000);
   }
 
   function axis(title, changes = {}) {
@@ -181,6 +191,7 @@ const page = (() => {
     const config = {
       responsive: true,
       displaylogo: false,
+      displayModeBar: "hover",
       showSendToCloud: false,
       modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // those that stay on this machine
     };
@@ -295,7 +306,7 @@ const page = (() => {
         const text = this.columns.map((column) => column.text(row)).join("\n").toLowerCase();
         return this.words.every((word) => text.includes(word));
       };
-      const { value } = this.columns[this.sortBy];
+      const value = this.sortBy < 0 ? () => 0 : this.columns[this.sortBy].value; // below 0: as they were given
       const sign = this.down ? -1 : 1;
       const none = (key) => key === null || key === undefined || key === "";
       const order = (a, b) => {

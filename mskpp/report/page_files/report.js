@@ -105,7 +105,14 @@
   // ------------------------------------------------------------------ critical path, what if
 
   function critical(place) {
-    const { parts } = data.critical;
+    // Of many parts the small ones as one row, so that the large ones can be seen.
+    const isSmall = (row) => row[3] < total / 1000;
+    const small = data.critical.parts.filter(isSmall);
+    const parts = small.length < 2 ? data.critical.parts : data.critical.parts.filter((row) => !isSmall(row));
+    if (small.length > 1) {
+      const sum = (at) => small.reduce((n, row) => n + row[at], 0);
+      parts.push([`${count(small.length)} others below 0.1 %`, "", "", sum(3), sum(4)]);
+    }
     page.table(place, {
       rows: parts, noun: "parts", sort: 3, down: true, perPage: 12,
       columns: [
@@ -119,7 +126,7 @@
     const rows = data.gains;
     const most = Math.max(1e-9, ...rows.map((row) => row[5] / total));
     page.table(place, {
-      rows, noun: "changes", sort: 3, down: true, perPage: 12, rowClass: (row) => (row[6] ? "best" : ""),
+      rows, noun: "changes", sort: -1, perPage: 12, rowClass: (row) => (row[6] ? "best" : ""),
       columns: [
         column("change", (row) => row[3], { text: (row) => row[3][0].toUpperCase() + row[3].slice(1) }),
         micros((row) => row[4], "then µs"), cycles((row) => row[4], "cycles"),
@@ -194,9 +201,15 @@
 
   // Where a logarithmic axis has its labels.
   function decades(low, high) {
-    const out = [];
-    for (let power = Math.floor(low); power <= Math.ceil(high) && out.length < 40; power += Math.max(1, Math.ceil((high - low) / 6))) out.push(10 ** power);
-    return out;
+    const step = Math.max(1, Math.ceil((high - low) / 6));
+    for (const digits of [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]]) {
+      const out = [];
+      for (let power = Math.floor(low); power <= Math.ceil(high) && out.length < 80; power += step) {
+        for (const digit of digits) if (digit * 10 ** power >= 10 ** low && digit * 10 ** power <= 10 ** high) out.push(digit * 10 ** power);
+      }
+      if (out.length >= 3) return out;
+    }
+    return [10 ** low, 10 ** ((low + high) / 2), 10 ** high];
   }
 
   function coreChoice(list, changed) {
@@ -217,7 +230,7 @@
 
     function show(core) {
       const rate = core.peak ? `${figure(core.rate)} of ${figure(core.peak)} operations per cycle (${percent(core.rate / core.peak)})` : `${figure(core.rate)} operations per cycle`;
-      const limit = core.bound ? `nearest to its limit: ${core.bound === "compute" ? "computing" : pathText(core.bound)}${core.utilisation === null ? "" : ` at ${percent(core.utilisation)} of the best rate`}` : "";
+      const limit = core.bound ? `bound by ${core.bound === "compute" ? "computing" : pathText(core.bound)}${core.utilisation === null ? "" : ` at ${percent(core.utilisation)} of its best rate`}` : "";
       const words = core.operations ? [rate, core.intensity === null ? "" : `${figure(core.intensity)} operations per byte of GM`, limit] : [limit];
       const said = words.filter(Boolean).join(", ");
       about.textContent = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
@@ -268,11 +281,18 @@
           hovertemplate: `<b>${label}</b><br>${figure(intensity[at])} operations per byte<br>${figure(core.rate)} operations per cycle${path[4] === null ? "" : `<br>${percent(path[4])} of the path's best rate`}<extra></extra>`,
         });
       });
+      // Of points at one place the first is drawn largest, so that a ring of each can be seen.
+      const points = traces.filter((trace) => trace.mode === "markers");
+      points.forEach((trace, at) => {
+        const same = points.slice(at + 1).filter((other) => Math.abs(Math.log10(other.x[0] / trace.x[0])) < 0.01).length;
+        trace.marker.symbol = ["circle", "diamond", "square", "triangle-up", "cross", "star"][at % 6];
+        trace.marker.size = 10 + 7 * Math.min(same, 5);
+      });
       for (const trace of traces) if (!trace.name) trace.showlegend = false;
       page.draw(plot, traces, {
         showlegend: true, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } }, margin: { l: 56, r: 14, t: 34, b: 44 },
         xaxis: page.axis("operations per byte", { type: "log", range: [low, high], tickvals: decades(low, high), ticktext: decades(low, high).map(brief) }),
-        yaxis: page.axis("operations per cycle", { type: "log", range: [bottom, Math.log10(ceiling) + 0.3], tickvals: decades(bottom, Math.log10(ceiling)), ticktext: decades(bottom, Math.log10(ceiling)).map(brief) }),
+        yaxis: page.axis("operations per cycle", { type: "log", range: [bottom, Math.log10(ceiling) + 0.3], tickvals: decades(bottom, Math.log10(ceiling) + 0.3), ticktext: decades(bottom, Math.log10(ceiling) + 0.3).map(brief) }),
       }, 320);
     }
   }

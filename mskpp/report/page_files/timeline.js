@@ -234,6 +234,8 @@ const timeline = (() => {
     height += 4;
     const seen = Math.min(height, MOST_HEIGHT);
     view.style.height = `${seen}px`;
+    view.style.boxSizing = "content-box"; // the borders must not make it scroll
+    view.style.overflowY = height <= MOST_HEIGHT ? "hidden" : "auto";
     space.style.height = `${height}px`;
     let from = 0;
     let to = total;
