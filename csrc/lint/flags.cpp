@@ -382,10 +382,11 @@ class FlagLint {
                 finding.text = concat(wait_text(key), " never delays anything: ",
                                       over_data ? "data dependencies put" : "pipe order and other flags put",
                                       " its set_flag", at(pair.set), " before it anyway");
-                finding.cure = over_data
-                                   ? "hardware does not track data between pipes: move the wait before what first "
-                                     "needs it, or remove set and wait if another flag does that"
-                                   : "remove both: all they do is take a cycle each";
+                finding.cure =
+                    over_data
+                        ? "hardware does not track data between pipes: move the wait before what first "
+                          "needs it, or remove set and wait if another flag does that"
+                        : "remove both, with what else is reported of this flag: all they do is take a cycle each";
             });
     }
 

@@ -128,6 +128,8 @@ class Search:
         self._memory: Memory | None = None
         self.candidates: list[Candidate] = []
         self._broken: set[int] = set()  # devices whose last candidate failed
+        self._waiting: list[set[int]] = [set() for _ in range(target.devices)]  # for each device
+        self._is_compiling = False
         self._vouched: set[str] = set()  # groups from the store of which one has run
         self._finished = False
         self._begin = time.monotonic()
@@ -317,6 +319,7 @@ class Search:
 
     def _first_round(self, threads: Sequence[ThreadPoolExecutor], course: Course, limit: int | None) -> None:
         measured: list[Future[None]] = []
+        self._is_compiling = not self._target.disturbed
         course.phase("compiling" if self._target.disturbed else "compiling and measuring")
         with closing(self._compiled(limit)) as compiled:
             arriving: Iterable[Candidate] = compiled
@@ -330,13 +333,16 @@ class Search:
                 if candidate.library is None or candidate.ending != NOT_TRIED:
                     self._ended(candidate, course)
                 else:
+                    self._waiting[candidate.device].add(candidate.number)
                     measured.append(threads[candidate.device].submit(self._first, candidate, course))
+            self._is_compiling = False
         course.phase("measuring")
         for future in measured:
             future.result()
 
     def _first(self, candidate: Candidate, course: Course) -> None:
         """The output's check and the first sample."""
+        self._waiting[candidate.device].discard(candidate.number)
         if self._stop.is_set:
             return
         try:
@@ -357,6 +363,19 @@ class Search:
         candidate.suspect = broken and after_another and not candidate.suspect
         (self._broken.add if broken else self._broken.discard)(candidate.device)
         self._ended(candidate, course)
+        self._use_the_wait(candidate.device)
+
+    def _use_the_wait(self, device: int) -> None:
+        """While others compile and none of them is ready, the device measures the contenders so far again."""
+        for _ in range(MOST_ROUNDS):
+            if not self._is_compiling or self._waiting[device] or self._stop.is_set:
+                return
+            known = {c.number: c.time for c in self.candidates if c.good}
+            wanted = needs_more(known, NARROW) if known else []
+            mine = [c for c in self.candidates if c.number in wanted and c.device == device and not c.from_store]
+            if not mine:
+                return
+            self._again(min(mine, key=lambda c: len(c.samples)))
 
     def _ended(self, candidate: Candidate, course: Course) -> None:
         candidate.elapsed = time.monotonic() - self._begin

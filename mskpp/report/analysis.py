@@ -186,9 +186,9 @@ class CoreRoofline:
     intensity: float | None
     """Operations per byte that crosses GM; None where nothing does."""
     bound: str
-    """What limits it: "compute", or a path's name; "" where nothing ran."""
+    """What its busiest pipe does: "compute", or the path with most work there; "" where no pipe was busy."""
     utilisation: float | None
-    """The share of that limit, 0 to 1."""
+    """That one's share of its best rate over the makespan, 0 to 1; None where it has none."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ TEST_F(Lint, a_wait_that_another_flag_implies_is_a_warning) {
     EXPECT_EQ(found.text,
               "wait_flag(\"PIPE-MTE2\", \"PIPE-V\", 0) never delays anything: pipe order and other flags "
               "put its set_flag (kernel.py:1) before it anyway");
-    EXPECT_EQ(found.cure, "remove both: all they do is take a cycle each");
+    EXPECT_EQ(found.cure, "remove both, with what else is reported of this flag: all they do is take a cycle each");
     EXPECT_EQ(found.lines, (Lines{"kernel.py:4", "kernel.py:1"}));
     EXPECT_EQ(found.count, 4);
     EXPECT_EQ(found.pairs[1], (std::pair<std::uint32_t, std::uint32_t>{4, 7}));
