@@ -366,7 +366,8 @@ TEST_F(Analysis, ratios_are_rows_where_they_change_something) {
 
 TEST_F(Analysis, moves_twice_as_large_cost_half_of_one_of_twice_the_bytes) {
     const auto costs = costs_of("Ascend910B1");
-    const Path& path = *load_chip("Ascend910B1")->path(Memory::GM, Memory::L1);
+    const auto chip = load_chip("Ascend910B1");
+    const Path& path = *chip->path(Memory::GM, Memory::L1);
     const Tensor source = tensor(Memory::GM, {64, 64});
     std::int64_t total = 0;
     for (const double ratio : {0.0, 0.5, 1.0}) {
