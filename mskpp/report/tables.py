@@ -31,13 +31,10 @@ def _cells(row: Statistic) -> list[str]:
     return [row.name, f"{row.duration_us:.6f}", str(row.cycles), *work]
 
 
-def _write(
-    file: TextIO, title: str, rows: Iterable[list[str]], warnings: Sequence[str], more: Sequence[str] = ()
-) -> None:
+def _write(file: TextIO, title: str, rows: Iterable[list[str]], more: Sequence[str] = ()) -> None:
     writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow([title, *COLUMNS, *more])
     writer.writerows(rows)
-    writer.writerows([f"Warning: {warning}", *["-"] * len([*COLUMNS, *more])] for warning in warnings)
 
 
 def write_pipes(result: Result, file: TextIO) -> None:
@@ -46,15 +43,15 @@ def write_pipes(result: Result, file: TextIO) -> None:
     rows += map(_cells, result.pipes.values())
     comparison = result.comparison
     if comparison is None:
-        _write(file, "Pipe", rows, result.warnings)
+        _write(file, "Pipe", rows)
     else:
         compared = (row + comparison.cells(row[0]) for row in rows)
-        _write(file, "Pipe", compared, result.warnings, comparison.headings())
+        _write(file, "Pipe", compared, comparison.headings())
 
 
 def write_instructions(result: Result, file: TextIO) -> None:
     """Instruction_statistic.csv: a row an instruction."""
-    _write(file, "Instruction", map(_cells, result.instructions.values()), result.warnings)
+    _write(file, "Instruction", map(_cells, result.instructions.values()))
 
 
 @dataclass(frozen=True)

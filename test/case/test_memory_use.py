@@ -79,9 +79,8 @@ def test_too_much_is_a_warning_in_every_output(
     [record] = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert record.getMessage().startswith(f"Chip: {warning}; make the tiles smaller, or let what fills the memory wait")
     assert "".join(f"warning: {warning}".split()) in "".join(capsys.readouterr().out.split())  # whatever the width
-    for name in results.STATISTICS:
-        last = results.table(chip.output_dir, name)[-1]
-        assert list(last.values()) == [f"Warning: {warning}", "-", "-", "-", "-"]
+    for name in results.STATISTICS:  # which programs read: a row a pipe or instruction, and no other
+        assert "Warning" not in Path(chip.output_dir, name).read_text()
     page = Path(chip.output_dir, "instruction_cycle_consumption.html").read_text()
     assert f"<p><strong>Warning:</strong> {warning}</p>" in page
     [mark] = [event for event in results.trace(chip.output_dir) if event["ph"] == "i"]
